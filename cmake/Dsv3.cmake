@@ -1,0 +1,54 @@
+# Helpers so that every library of the project is declared in the same way.
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer)
+
+# dsv3_add_library(NAME sources... [LINK libs...]): a static library without MLIR.
+function(dsv3_add_library name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+endfunction()
+
+# Makes a target see MLIR's headers, and the headers TableGen writes. The two
+# shared libraries are linked by name: MLIR's own helper fails with the dylib.
+function(dsv3_use_mlir target)
+  separate_arguments(defs NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+  target_compile_definitions(${target} PUBLIC ${defs})
+  target_include_directories(${target} SYSTEM PUBLIC ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  target_link_libraries(${target} PUBLIC MLIR LLVM)
+endfunction()
+
+# One precompiled header for every library on MLIR: it takes a pass from 20 s to 3 s.
+add_library(dsv3_mlir_pch OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/MlirPch.cpp)
+
+# dsv3_add_mlir_library(NAME sources... [LINK libs...] [DEPENDS tablegen targets...])
+function(dsv3_add_mlir_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  dsv3_use_mlir(${name})
+  target_precompile_headers(${name} REUSE_FROM dsv3_mlir_pch)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+endfunction()
+
+# dsv3_add_tool(NAME sources... [LINK libs...]): a program in build/bin.
+function(dsv3_add_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK})
+endfunction()
+
+# dsv3_add_unittest(NAME sources... [LINK libs...]): a GoogleTest program, one ctest entry.
+function(dsv3_add_unittest name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE DSV3_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()
