@@ -1,0 +1,81 @@
+// Numerics, layouts and the sizes of packed weights.
+#include "dialects/kernel/KernelDialect.h"
+#include "dialects/kernel/Layout.h"
+
+#include "mlir/IR/DialectImplementation.h"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/kernel/KernelAttrs.cpp.inc"
+
+using namespace mlir;
+
+namespace dsv3::kernel {
+
+void KernelDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/kernel/KernelAttrs.cpp.inc"
+      >();
+}
+
+LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type acc, Type mul, StringRef chain,
+                                   int64_t keyBlock) {
+  if (!isa<FloatType>(acc) && !acc.isInteger(32))
+    return emitError() << "expected acc of float or i32, got " << acc;
+  if (chain != "k_ascending" && chain != "lanes16")
+    return emitError() << "expected chain k_ascending or lanes16, got '" << chain << "'";
+  if (keyBlock < 0)
+    return emitError() << "expected keyBlock of 0 or more, got " << keyBlock;
+  return success();
+}
+
+LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef map) {
+  if (auto layout = Layout::parse(std::string_view(map.data(), map.size())); !layout)
+    return emitError() << layout.error().message;
+  return success();
+}
+
+LogicalResult PackedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elem,
+                                         llvm::function_ref<InFlightDiagnostic()> emitError) const {
+  auto rank = [](LayoutAttr a) { return (*Layout::parse(std::string_view(a.getMap().data(), a.getMap().size()))).rank(); };
+  if (rank(getLayout()) > shape.size())
+    return emitError() << "expected a tensor of rank " << rank(getLayout()) << " or more for layout '" << getLayout().getMap()
+                       << "', got rank " << shape.size();
+  if (getScheme() && !isa<ir::QuantScheme>(getScheme()))
+    return emitError() << "expected a quantisation scheme, got " << getScheme();
+  if (bool(getScheme()) != bool(getScale()))
+    return emitError() << "expected a scale layout exactly when there is a scheme";
+  return success();
+}
+
+static int64_t elemBytes(Type t) { return llvm::divideCeil(t.getIntOrFloatBitWidth(), 8); }
+
+SmallVector<PackedPart> getPackedParts(RankedTensorType type) {
+  auto packed = cast<PackedAttr>(type.getEncoding());
+  SmallVector<PackedPart> parts;
+  int64_t at = 0;
+  // The scale's layout is written in terms of the data's indices, so both see the data's shape.
+  auto add = [&](StringRef name, Type elem, LayoutAttr attr) {
+    Layout layout = *Layout::parse(std::string_view(attr.getMap().data(), attr.getMap().size()));
+    ArrayRef<int64_t> shape = type.getShape();
+    std::vector<int64_t> inner(shape.end() - layout.rank(), shape.end());
+    int64_t one = layout.elements(inner) * elemBytes(elem), outer = 1;
+    for (int64_t d : shape.drop_back(layout.rank()))
+      outer *= d;
+    bool stacked = shape.size() > layout.rank();
+    parts.push_back({name, elem, at, one * outer, stacked ? one : 0});
+    at = llvm::alignTo(at + one * outer, 256);
+  };
+  auto scheme = dyn_cast_or_null<ir::QuantScheme>(packed.getScheme());
+  add("data", scheme ? scheme.getStorageType() : type.getElementType(), packed.getLayout());
+  if (scheme)
+    add("scale", Float32Type::get(type.getContext()), packed.getScale());
+  return parts;
+}
+
+int64_t getPackedBytes(RankedTensorType type) {
+  PackedPart last = getPackedParts(type).back();
+  return last.offset + last.bytes;
+}
+
+} // namespace dsv3::kernel

@@ -1,0 +1,60 @@
+// Numerics, schedules, layouts.
+#ifndef DSV3_DIALECTS_KERNEL_ATTRS
+#define DSV3_DIALECTS_KERNEL_ATTRS
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/TensorEncoding.td"
+include "dialects/dsv3/Dsv3Interfaces.td"
+include "dialects/kernel/KernelDialect.td"
+
+class Kernel_Attr<string name, string mn, list<Trait> traits = []> : AttrDef<Kernel_Dialect, name, traits> {
+  let mnemonic = mn;
+}
+
+def Kernel_NumericsAttr : Kernel_Attr<"Numerics", "numerics"> {
+  let summary = "What changes the bits of a result";
+  let description = [{
+    A closed list; a new field is a reviewed change. `acc`: accumulation type. `mul`: type of the
+    multiplied values. `chain`: "k_ascending" (one chain of additions per result, k ascending) or
+    "lanes16" (16 interleaved chains, then a fixed tree). `key_block`: keys per online softmax step,
+    counted from position 0; 0 where there is no softmax.
+  }];
+  let parameters = (ins "::mlir::Type":$acc, "::mlir::Type":$mul, StringRefParameter<"order of additions">:$chain,
+                        DefaultValuedParameter<"int64_t", "0">:$keyBlock);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
+  let summary = "What changes speed only";
+  let description = [{`#kernel.schedule<"x86.gemm", {mb = 64, nb = 32}>`: the emitter's name and its parameters, whose meaning and legality the emitter decides.}];
+  let parameters = (ins StringRefParameter<"emitter">:$emitter, "::mlir::DictionaryAttr":$config);
+  let assemblyFormat = "`<` $emitter `,` $config `>`";
+}
+
+def Kernel_LayoutAttr : Kernel_Attr<"Layout", "layout"> {
+  let summary = "A map from logical indices to places in memory";
+  let description = [{
+    `#kernel.layout<"(n, k) -> [n/16, k/4, n%16, k%4] pad n:16 k:4">`. Each term is `dim [/ c] [% m]
+    [^ term or constant]`, outermost first; `pad` rounds dims up first. The text is the same in IR,
+    manifest and report; `dsv3::Layout` (dialects/kernel/Layout.h) evaluates it.
+  }];
+  let parameters = (ins StringRefParameter<"map">:$map);
+  let assemblyFormat = "`<` $map `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kernel_PackedAttr : Kernel_Attr<"Packed", "packed",
+    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "Encoding of a weight in its final layout";
+  let description = [{
+    `#kernel.packed<scheme, data layout[, scale = layout]>`. `scheme` is the tensor's `QuantScheme` or
+    `none`. Parts follow each other, each 256-byte aligned: data, then scales. Leading dims that a
+    layout does not name are outermost in row-major order.
+  }];
+  let parameters = (ins OptionalParameter<"::mlir::Attribute">:$scheme, "::dsv3::kernel::LayoutAttr":$layout,
+                        OptionalParameter<"::dsv3::kernel::LayoutAttr">:$scale);
+  let assemblyFormat = "`<` (`none`) : ($scheme^)? `,` $layout (`,` `scale` `=` $scale^)? `>`";
+}
+
+#endif

@@ -1,0 +1,235 @@
+// Operations: one per device kernel call.
+#ifndef DSV3_DIALECTS_KERNEL_OPS
+#define DSV3_DIALECTS_KERNEL_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/dsv3/Dsv3Attrs.td"
+include "dialects/dsv3/Dsv3Types.td"
+include "dialects/kernel/KernelAttrs.td"
+include "dialects/kernel/KernelInterfaces.td"
+
+class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
+
+// A launch. Every launch ends with `numerics`, `schedule` (set by bind) and `site`.
+class Kernel_LaunchOp<string mnemonic, list<Trait> traits = []>
+    : Kernel_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Kernel_KernelOp>], traits)> {
+  dag common = (ins OptionalAttr<Kernel_NumericsAttr>:$numerics, OptionalAttr<Kernel_ScheduleAttr>:$schedule, StrAttr:$site);
+  string tail = " (`numerics` $numerics^)? (`schedule` $schedule^)? `site` $site attr-dict";
+  let hasVerifier = 1;
+}
+
+//===-- Values ------------------------------------------------------------===//
+
+def Kernel_EmptyOp : Kernel_Op<"empty", [Pure]> {
+  let summary = "An uninitialised destination";
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Kernel_ViewOp : Kernel_Op<"view", [Pure]> {
+  let summary = "A slice of the last dim, without a copy";
+  let description = [{Lanes [offset, offset + last dim of the result) of every row; the row stride stays that of the source. Emitters receive the stride at compile time.}];
+  let arguments = (ins AnyRankedTensor:$source, I64Attr:$offset);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source `at` $offset attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Kernel_WeightOp : Kernel_Op<"weight", [Symbol]> {
+  let summary = "A weight in its final layout and place";
+  let description = [{`bytes` bytes from `offset` (4 KiB aligned) of the weights file; the numbers are those of the dsv3.weight `source`.}];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, FlatSymbolRefAttr:$source,
+                       I64Attr:$offset, I64Attr:$bytes);
+  let assemblyFormat = "$sym_name `at` $offset `bytes` $bytes `:` $type `from` $source attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
+  }];
+}
+
+def Kernel_UseOp : Kernel_Op<"use", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The value of a packed weight";
+  let arguments = (ins FlatSymbolRefAttr:$weight);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$weight attr-dict `:` type($result)";
+}
+
+def Kernel_TapOp : Kernel_Op<"tap"> {
+  let summary = "Copies a named state to the user";
+  let arguments = (ins StrAttr:$name, AnyRankedTensor:$value);
+  let assemblyFormat = "$name `,` $value attr-dict `:` type($value)";
+}
+
+//===-- Dense launches ----------------------------------------------------===//
+
+def Kernel_EmbedOp : Kernel_LaunchOp<"embed", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Rows of a table: ids [T], table [V, D] -> [T, D]";
+  let arguments = !con((ins AnyRankedTensor:$ids, AnyRankedTensor:$table, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $ids `,` $table `:` type($ids) `,` type($table) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+def Kernel_NormOp : Kernel_LaunchOp<"norm", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Root mean square norm of rows: x [T, D] (maybe a view), gamma [D] -> [T, D]";
+  let description = [{As dsv3.rms_norm without residual. Sum of squares in 16 interleaved chains, then a fixed tree.}];
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$gamma, AnyRankedTensor:$out, F64Attr:$eps), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $gamma `:` type($x) `,` type($gamma) `)` `outs` `(` $out `:` type($out) `)` `eps` $eps" # tail;
+}
+
+def Kernel_AddNormOp : Kernel_LaunchOp<"add_norm"> {
+  let summary = "sum = x + residual, then the norm of sum";
+  let description = [{As dsv3.rms_norm with residual; destinations: sum, then y.}];
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$residual, AnyRankedTensor:$gamma,
+                            AnyRankedTensor:$sum_out, AnyRankedTensor:$out, F64Attr:$eps), common);
+  let results = (outs AnyRankedTensor:$sum, AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $residual `,` $gamma `:` type($x) `,` type($residual) `,` type($gamma) `)` `outs` `(` $sum_out `,` $out `:` type($sum_out) `,` type($out) `)` `eps` $eps" # tail # " `->` type($sum) `,` type($result)";
+}
+
+def Kernel_GemmOp : Kernel_LaunchOp<"gemm", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "y = x w^T: x rows of K values (maybe a view), w [N, K], y rows of N values";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$w, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $w `:` type($x) `,` type($w) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+def Kernel_GatedGemmOp : Kernel_LaunchOp<"gated_gemm", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "y = silu(x w_gate^T) * (x w_up^T), both products rounded to `via` first";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$w_gate, AnyRankedTensor:$w_up, AnyRankedTensor:$out, TypeAttr:$via), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $w_gate `,` $w_up `:` type($x) `,` type($w_gate) `,` type($w_up) `)` `outs` `(` $out `:` type($out) `)` `via` $via" # tail;
+}
+
+def Kernel_BatchedGemmOp : Kernel_LaunchOp<"batched_gemm", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "y[t, h] = x[t, h] w[h]^T: x [T, H, K] (maybe a view), w [H, N, K], y [T, H, N]";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$w, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $w `:` type($x) `,` type($w) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+def Kernel_AddOp : Kernel_LaunchOp<"add", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "x + y";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$y, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $y `:` type($x) `,` type($y) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+def Kernel_SwigluOp : Kernel_LaunchOp<"swiglu", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "silu(gate) * up, where it was not fused";
+  let arguments = !con((ins AnyRankedTensor:$gate, AnyRankedTensor:$up, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $gate `,` $up `:` type($gate) `,` type($up) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+def Kernel_ConcatOp : Kernel_LaunchOp<"concat", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "[x | y] along the last dim";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$y, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $y `:` type($x) `,` type($y) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+def Kernel_SelectRowsOp : Kernel_LaunchOp<"select_rows", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Row `logit_row[s]` of x for each sequence: x [T, D] -> [S, D]";
+  let arguments = !con((ins AnyRankedTensor:$x, Dsv3_SeqType:$seq, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $seq `:` type($x) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+//===-- Attention ---------------------------------------------------------===//
+
+def Kernel_RopeOp : Kernel_LaunchOp<"rope", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Rotary embedding in place or to another buffer: x [T, H, D], table [positions, dims]";
+  let description = [{`out` may be the buffer of x: every element is read before it is written.}];
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$table, Dsv3_SeqType:$seq, AnyRankedTensor:$out,
+                            I64Attr:$at, Dsv3_RopeAttr:$rope), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $table `,` $seq `:` type($x) `,` type($table) `)` `outs` `(` $out `:` type($out) `)` `at` $at $rope" # tail;
+}
+
+def Kernel_KvAppendOp : Kernel_LaunchOp<"kv_append", [AllTypesMatch<["kv", "result"]>]> {
+  let summary = "Norm of the latent, rotation of the shared key, store to the cache";
+  let description = [{kv_a rows are [latent | rope] (maybe a view); gamma [latent]. Writes the cache row of each token that has a slot.}];
+  let arguments = !con((ins AnyRankedTensor:$kv_a, AnyRankedTensor:$gamma, AnyRankedTensor:$table, Dsv3_SeqType:$seq,
+                            Dsv3_KvType:$kv, I64Attr:$layer, F64Attr:$eps, Dsv3_RopeAttr:$rope), common);
+  let results = (outs Dsv3_KvType:$result);
+  let assemblyFormat = "`ins` `(` $kv_a `,` $gamma `,` $table `,` $seq `:` type($kv_a) `,` type($gamma) `,` type($table) `)` `outs` `(` $kv `[` $layer `]` `:` type($kv) `)` `eps` $eps $rope" # tail;
+}
+
+def Kernel_KvExpandOp : Kernel_LaunchOp<"kv_expand"> {
+  let summary = "Keys and values of every head from cached rows, for the step's key blocks";
+  let description = [{
+    w_k [H, nope, latent], w_v [H, v, latent]. For key block b of the step's list (64 keys of one sequence):
+    keys [KB, H, nope + rope, 64] (transposed: a row per lane), values [KB, H, 64, v]. Rounded to the
+    destinations' element type. Rows past the context are zero.
+  }];
+  let arguments = !con((ins Dsv3_KvType:$kv, AnyRankedTensor:$w_k, AnyRankedTensor:$w_v, Dsv3_SeqType:$seq,
+                            AnyRankedTensor:$keys_out, AnyRankedTensor:$values_out, I64Attr:$layer), common);
+  let results = (outs AnyRankedTensor:$keys, AnyRankedTensor:$values);
+  let assemblyFormat = "`ins` `(` $kv `[` $layer `]` `,` $w_k `,` $w_v `,` $seq `:` type($kv) `,` type($w_k) `,` type($w_v) `)` `outs` `(` $keys_out `,` $values_out `:` type($keys_out) `,` type($values_out) `)`" # tail # " `->` type($keys) `,` type($values)";
+}
+
+def Kernel_AttnPrefillOp : Kernel_LaunchOp<"attn_prefill", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Causal attention over expanded keys and values";
+  let description = [{
+    q [T, H, nope + rope], keys and values of kv_expand -> [T, H, v]. Online softmax in float32 over blocks
+    of 64 keys from position 0 (Milakov and Gimelshein, 2018), the running maximum and rescale per row.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$q, AnyRankedTensor:$keys, AnyRankedTensor:$values, Dsv3_SeqType:$seq,
+                            AnyRankedTensor:$out, F64Attr:$scale), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $q `,` $keys `,` $values `,` $seq `:` type($q) `,` type($keys) `,` type($values) `)` `outs` `(` $out `:` type($out) `)` `scale` $scale" # tail;
+}
+
+def Kernel_AttnDecodeOp : Kernel_LaunchOp<"attn_decode", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Absorbed attention over the paged cache";
+  let description = [{q_latent [T, H, latent], q_rope [T, H, rope] (a view) -> [T, H, latent]; online softmax as attn_prefill.}];
+  let arguments = !con((ins AnyRankedTensor:$q_latent, AnyRankedTensor:$q_rope, Dsv3_KvType:$kv, Dsv3_SeqType:$seq,
+                            AnyRankedTensor:$out, I64Attr:$layer, F64Attr:$scale), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $q_latent `,` $q_rope `,` $kv `[` $layer `]` `,` $seq `:` type($q_latent) `,` type($q_rope) `,` type($kv) `)` `outs` `(` $out `:` type($out) `)` `scale` $scale" # tail;
+}
+
+//===-- Mixture of experts ------------------------------------------------===//
+
+def Kernel_RouteOp : Kernel_LaunchOp<"route"> {
+  let summary = "Chooses experts: logits [T, E], bias [E] -> ids [T, k], weights [T, k]";
+  let arguments = !con((ins AnyRankedTensor:$logits, AnyRankedTensor:$bias, AnyRankedTensor:$ids_out, AnyRankedTensor:$weights_out,
+                            I64Attr:$groups, I64Attr:$keep, I64Attr:$top, BoolAttr:$norm, F64Attr:$scale), common);
+  let results = (outs AnyRankedTensor:$ids, AnyRankedTensor:$weights);
+  let assemblyFormat = "`ins` `(` $logits `,` $bias `:` type($logits) `,` type($bias) `)` `outs` `(` $ids_out `,` $weights_out `:` type($ids_out) `,` type($weights_out) `)` `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` $scale" # tail # " `->` type($ids) `,` type($weights)";
+}
+
+def Kernel_DispatchOp : Kernel_LaunchOp<"dispatch"> {
+  let summary = "The work list of the experts";
+  let description = [{ids [T, k] -> offsets [E + 1], token_of [R] (token row of each routed row), row_of [T, k]. Stable token order inside an expert; R = T k.}];
+  let arguments = !con((ins AnyRankedTensor:$ids, AnyRankedTensor:$offsets_out, AnyRankedTensor:$token_of_out, AnyRankedTensor:$row_of_out), common);
+  let results = (outs AnyRankedTensor:$offsets, AnyRankedTensor:$token_of, AnyRankedTensor:$row_of);
+  let assemblyFormat = "`ins` `(` $ids `:` type($ids) `)` `outs` `(` $offsets_out `,` $token_of_out `,` $row_of_out `:` type($offsets_out) `,` type($token_of_out) `,` type($row_of_out) `)`" # tail # " `->` type($offsets) `,` type($token_of) `,` type($row_of)";
+}
+
+def Kernel_GroupedGatedGemmOp : Kernel_LaunchOp<"grouped_gated_gemm", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "gated_gemm per expert, rows gathered by `token_of`: x [T, K], weights [E, F, K] -> [R, F]";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$w_gate, AnyRankedTensor:$w_up, AnyRankedTensor:$offsets,
+                            AnyRankedTensor:$token_of, AnyRankedTensor:$out, TypeAttr:$via), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $w_gate `,` $w_up `,` $offsets `,` $token_of `:` type($x) `,` type($w_gate) `,` type($w_up) `,` type($offsets) `,` type($token_of) `)` `outs` `(` $out `:` type($out) `)` `via` $via" # tail;
+}
+
+def Kernel_GroupedGemmOp : Kernel_LaunchOp<"grouped_gemm", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "gemm per expert: x [R, K], w [E, N, K] -> [R, N]";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$w, AnyRankedTensor:$offsets, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $w `,` $offsets `:` type($x) `,` type($w) `,` type($offsets) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+def Kernel_CombineOp : Kernel_LaunchOp<"combine", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "plus + sum over k of weight * row, in k order: rows [R, D], row_of [T, k], weights [T, k] [, plus [T, D]]";
+  let arguments = !con((ins AnyRankedTensor:$rows, AnyRankedTensor:$row_of, AnyRankedTensor:$weights, Optional<AnyRankedTensor>:$plus,
+                            AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $rows `,` $row_of `,` $weights `:` type($rows) `,` type($row_of) `,` type($weights) `)` (`plus` `(` $plus^ `:` type($plus) `)`)? `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
+#endif
