@@ -1,0 +1,53 @@
+// A compiled model on disk, opened: manifest, mapped weights, loaded code.
+#pragma once
+
+#include "runtime/core/Abi.h"
+#include "runtime/core/MappedFile.h"
+#include "runtime/engine/Manifest.h"
+
+#include <memory>
+#include <string>
+
+namespace dsv3 {
+
+class Artifact {
+public:
+  struct Options {
+    std::string cpuFeatures; ///< name of the variant to load; empty: the best this CPU runs
+    bool verify = false;     ///< also hash the weights, which reads all of them
+  };
+
+  /// Opens `folder` for the CPU. File sizes, the code's hash, the module's tables and
+  /// every address it uses are checked before anything runs. Errors: BadCheckpoint for a
+  /// damaged or foreign artifact, Unsupported when no variant runs on this CPU.
+  static Result<Artifact> open(const std::string &folder, const Options &options);
+
+  const std::string &folder() const { return path; }
+  const Manifest &manifest() const { return content; }
+  const std::string &variant() const { return variantName; }
+  const dsv3_module_desc &module() const { return *desc; }
+
+  /// The packed weights, read-only, page aligned.
+  std::string_view weights() const { return weightsFile.bytes(); }
+
+  /// Path of a file of the checkpoint's tokenizer ("tokenizer.json"); it may be absent.
+  std::string tokenizerFile(const std::string &name) const { return path + "/tokenizer/" + name; }
+
+private:
+  struct CloseLibrary {
+    void operator()(void *handle) const;
+  };
+  using Library = std::unique_ptr<void, CloseLibrary>;
+
+  Artifact(std::string path, Manifest content, std::string variant, MappedFile weights, Library library,
+           const dsv3_module_desc *desc);
+
+  std::string path;
+  Manifest content;
+  std::string variantName;
+  MappedFile weightsFile;
+  Library library;
+  const dsv3_module_desc *desc; ///< lives in `library`
+};
+
+} // namespace dsv3

@@ -1,0 +1,119 @@
+#include "runtime/engine/CpuDevice.h"
+
+#include "runtime/engine/KvBudget.h"
+#include "runtime/engine/ModuleCheck.h"
+
+#include <algorithm>
+#include <string>
+
+namespace dsv3 {
+
+namespace {
+
+uint64_t largestScratch(const dsv3_module_desc &desc) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < desc.n_kernels; ++i)
+    bytes = std::max(bytes, desc.kernels[i].scratch_bytes);
+  return bytes;
+}
+
+uint64_t layerBytes(const dsv3_module_desc &desc, int64_t pages) {
+  return uint64_t(pages) * desc.kv_page_tokens * desc.kv_row_elems * elemBytes(desc.kv_elem);
+}
+
+Result<int64_t> choosePages(const Artifact &artifact, const CpuDevice::Options &options) {
+  const dsv3_module_desc &desc = artifact.module();
+  KvBudget budget;
+  budget.pageBytes = artifact.manifest().memory.kvPage;
+  budget.pagesPerSequence = artifact.manifest().memory.kvPagesMin;
+  budget.sequences = artifact.manifest().config.maxBatch;
+  budget.requestedPages = options.kvPages;
+  budget.availableBytes = availableMemory();
+  budget.otherBytes = desc.pool_bytes[DSV3_POOL_WEIGHTS] + desc.pool_bytes[DSV3_POOL_ARENA] +
+                      desc.pool_bytes[DSV3_POOL_PERSIST] + desc.pool_bytes[DSV3_POOL_STEP];
+  return kvPagesFor(budget);
+}
+
+} // namespace
+
+Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Artifact &artifact, const Options &options) {
+  Result<int64_t> pages = choosePages(artifact, options);
+  if (!pages)
+    return pages.error();
+  const dsv3_module_desc &desc = artifact.module();
+  const char *const names[] = {"weights", "the kv cache", "the arena", "the step buffer", "results"};
+  std::vector<Memory> pools(DSV3_POOL_COUNT);
+  for (int i = 0; i < DSV3_POOL_COUNT; ++i) {
+    if (i == DSV3_POOL_WEIGHTS)
+      continue; // used where they are mapped
+    uint64_t bytes = i == DSV3_POOL_KV ? layerBytes(desc, *pages) * desc.kv_layers : desc.pool_bytes[i];
+    Result<Memory> memory = Memory::allocate(bytes, names[i]);
+    if (!memory)
+      return memory.error();
+    pools[i] = std::move(*memory);
+  }
+  int threads = options.threads > 0 ? options.threads : ThreadPool::defaultThreads();
+  return std::unique_ptr<CpuDevice>(new CpuDevice(artifact, threads, *pages, std::move(pools)));
+}
+
+CpuDevice::CpuDevice(const Artifact &artifact, int threads, int64_t pages, std::vector<Memory> memories)
+    : desc(artifact.module()), pages(pages), kvLayerBytes(layerBytes(desc, pages)), pools(std::move(memories)),
+      pool(threads, largestScratch(desc)) {
+  for (int i = 0; i < DSV3_POOL_COUNT; ++i)
+    base[i] = pools[i].data();
+  // Programs read weights only; the mapping itself is read-only.
+  base[DSV3_POOL_WEIGHTS] = reinterpret_cast<uint8_t *>(const_cast<char *>(artifact.weights().data()));
+}
+
+Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const TapSink &sink) {
+  dsv3_host_api api{};
+  api.abi = DSV3_ABI;
+  api.bytes = sizeof(dsv3_host_api);
+  api.range = [](void *ctx, const dsv3_launch *l, int64_t tiles) { static_cast<CpuDevice *>(ctx)->range(*l, tiles); };
+  api.tap = [](void *ctx, uint32_t index, dsv3_ref src, int64_t rows) {
+    static_cast<CpuDevice *>(ctx)->tap(index, src, rows);
+  };
+  step = stepOfProgram;
+  step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = static_cast<int64_t>(kvLayerBytes);
+  scalars.assign(step.scalars, step.scalars + DSV3_SCALAR_COUNT);
+  taps = sink ? &sink : nullptr;
+  status = Status();
+  desc.programs[program].fn(&api, this, &step);
+  return status;
+}
+
+struct CpuDevice::Launch {
+  dsv3_cpu_fn fn;
+  const void *const *bufs;
+  const int64_t *scalars;
+
+  static void tiles(void *self, int64_t begin, int64_t end, void *scratch) {
+    const Launch &l = *static_cast<const Launch *>(self);
+    l.fn(l.bufs, l.scalars, begin, end, scratch);
+  }
+};
+
+void CpuDevice::range(const dsv3_launch &launch, int64_t tiles) {
+  if (!status)
+    return;
+  if (const char *why = launchFault(desc, launch, kvLayerBytes * desc.kv_layers))
+    return fail(launch.site, why);
+  bufs.clear();
+  for (uint32_t i = 0; i < launch.n_refs; ++i)
+    bufs.push_back(base[launch.refs[i].pool] + launch.refs[i].offset);
+  scalars.resize(DSV3_SCALAR_COUNT);
+  scalars.insert(scalars.end(), launch.consts, launch.consts + launch.n_consts);
+  Launch job{desc.kernels[launch.kernel].fn, bufs.data(), scalars.data()};
+  pool.run(tiles, Launch::tiles, &job);
+}
+
+void CpuDevice::tap(uint32_t index, const dsv3_ref &src, int64_t rows) {
+  if (status && taps)
+    (*taps)(index, base[src.pool] + src.offset, rows);
+}
+
+void CpuDevice::fail(const char *site, const char *why) {
+  status = internalError("launch " + std::string(site ? site : "(no name)") + ": " + why);
+}
+
+} // namespace dsv3

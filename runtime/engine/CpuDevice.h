@@ -1,0 +1,56 @@
+// The CPU: pools in anonymous memory, weights in the page cache, kernels on a thread pool.
+#pragma once
+
+#include "runtime/core/ThreadPool.h"
+#include "runtime/engine/Artifact.h"
+#include "runtime/engine/Device.h"
+#include "runtime/engine/Memory.h"
+
+#include <memory>
+#include <vector>
+
+namespace dsv3 {
+
+class CpuDevice final : public Device {
+public:
+  struct Options {
+    int threads = 0;     ///< 0: all cores this process may use
+    int64_t kvPages = 0; ///< 0: max_batch sequences of max_model_len, or what memory allows
+  };
+
+  /// `artifact` must outlive the device. DoesNotFit when memory cannot hold the plan and
+  /// at least one sequence of max_model_len.
+  static Result<std::unique_ptr<CpuDevice>> create(const Artifact &artifact, const Options &options);
+
+  const dsv3_module_desc &module() const override { return desc; }
+  int64_t kvPages() const override { return pages; }
+  uint8_t *stepBuffer() override { return base[DSV3_POOL_STEP]; }
+  Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) override;
+  const void *fetch(const dsv3_ref &ref, uint64_t bytes) override { return base[ref.pool] + ref.offset; }
+
+  int threads() const { return pool.size(); }
+
+private:
+  struct Launch;
+
+  CpuDevice(const Artifact &artifact, int threads, int64_t pages, std::vector<Memory> pools);
+  void range(const dsv3_launch &launch, int64_t tiles);
+  void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
+  void fail(const char *site, const char *why);
+
+  const dsv3_module_desc &desc;
+  int64_t pages;
+  uint64_t kvLayerBytes;
+  std::vector<Memory> pools;
+  uint8_t *base[DSV3_POOL_COUNT] = {};
+  ThreadPool pool;
+
+  // State of the program that is running.
+  dsv3_step_host step{};
+  const TapSink *taps = nullptr;
+  Status status;
+  std::vector<const void *> bufs;
+  std::vector<int64_t> scalars;
+};
+
+} // namespace dsv3

@@ -1,0 +1,90 @@
+// manifest.json of an artifact as plain data (docs/artifact.md describes every key).
+#pragma once
+
+#include "runtime/core/Result.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dsv3 {
+
+/// `format` of the manifests this runtime reads.
+constexpr int64_t kArtifactFormat = 1;
+
+struct Manifest {
+  struct Model {
+    int64_t vocabSize, hiddenSize, layers, mtpLayers, maxPositions;
+    std::optional<int32_t> bosId;
+    std::vector<int32_t> eosIds;
+  };
+  struct Config {
+    std::string dtype, quant, determinism;
+    int64_t maxBatch, maxModelLen, prefillChunk;
+  };
+  struct File {
+    std::string path; ///< relative to the artifact, stays inside it
+    std::string hash; ///< 128-bit XXH3, hex
+    uint64_t bytes;
+  };
+  struct Variant {
+    std::string name;
+    File file;
+  };
+  struct Target {
+    std::string name;
+    std::vector<Variant> variants;
+    File weights;
+  };
+  struct Memory {
+    uint64_t weights, arena, persist, step, kvPage;
+    int64_t kvPagesMin;
+  };
+  struct Kv {
+    int64_t layers, pageTokens, rowElems;
+    uint32_t elem; ///< DSV3_ELEM_*
+  };
+  /// A named row-major matrix: an output of a program, or a tap.
+  struct Matrix {
+    std::string name;
+    uint32_t elem; ///< DSV3_ELEM_*
+    uint64_t cols;
+  };
+  struct Program {
+    std::string name;
+    uint32_t phase; ///< DSV3_PHASE_*
+    int64_t tokens, seqs, qblocks, kblocks;
+    std::vector<Matrix> outputs;
+  };
+  /// One packed weight inside the weights file.
+  struct Weight {
+    std::string name;
+    uint64_t offset, bytes;
+  };
+
+  std::string compilerName, compilerVersion;
+  Model model;
+  Config config;
+  std::vector<Target> targets;
+  Memory memory;
+  Kv kv;
+  std::vector<Program> programs;
+  std::vector<Matrix> taps;
+  std::vector<Weight> weights;
+
+  /// Reads and validates `path`. A missing or wrong key is a BadCheckpoint error naming
+  /// it; another `format` or `abi` is refused with both numbers.
+  static Result<Manifest> load(const std::string &path);
+
+  /// The target called `name`, or nullptr.
+  const Target *findTarget(const std::string &name) const;
+};
+
+/// Bytes of one DSV3_ELEM_* element, 0 for an unknown code; its name ("f32").
+uint32_t elemBytes(uint32_t elem);
+const char *elemName(uint32_t elem);
+/// "prefill", "decode", "score", "mtp", or "?".
+const char *phaseName(uint32_t phase);
+
+} // namespace dsv3

@@ -1,0 +1,285 @@
+#include "runtime/engine/ModuleCheck.h"
+
+#include "runtime/core/Json.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace dsv3 {
+
+namespace {
+
+std::string text(const char *s) { return s ? printable(s) : "(no name)"; }
+
+/// A table entry has to equal what the manifest says about it.
+Status same(const std::string &what, uint64_t manifest, uint64_t module) {
+  if (manifest == module)
+    return {};
+  return checkpointError(what + ": the manifest says " + std::to_string(manifest) + ", the code " +
+                         std::to_string(module));
+}
+
+Status same(const std::string &what, const std::string &manifest, const char *module) {
+  if (module && manifest == module)
+    return {};
+  return checkpointError(what + ": the manifest says " + printable(manifest) + ", the code " + text(module));
+}
+
+struct Pair {
+  const char *what;
+  uint64_t manifest, module;
+};
+
+Status allSame(const std::string &prefix, std::initializer_list<Pair> pairs) {
+  for (const Pair &p : pairs)
+    if (Status s = same(prefix + p.what, p.manifest, p.module); !s)
+      return s;
+  return {};
+}
+
+bool inside(uint64_t offset, uint64_t bytes, uint64_t pool) { return offset <= pool && bytes <= pool - offset; }
+
+Status checkHeader(const dsv3_module_desc &d, const Manifest &m, const std::string &target, const std::string &variant) {
+  if (d.abi != DSV3_ABI || d.bytes != sizeof(dsv3_module_desc))
+    return checkpointError("abi: expected " + std::to_string(DSV3_ABI) + " (" +
+                           std::to_string(sizeof(dsv3_module_desc)) + " bytes), got " + std::to_string(d.abi) + " (" +
+                           std::to_string(d.bytes) + " bytes)");
+  if (Status s = same("target", target, d.target); !s)
+    return s;
+  if (Status s = same("variant", variant, d.variant); !s)
+    return s;
+  uint64_t pages = (m.config.maxModelLen + m.kv.pageTokens - 1) / m.kv.pageTokens;
+  Status s = allSame("", {{"programs", m.programs.size(), d.n_programs},
+                          {"taps", m.taps.size(), d.n_taps},
+                          {"memory.weights", m.memory.weights, d.pool_bytes[DSV3_POOL_WEIGHTS]},
+                          {"memory.arena", m.memory.arena, d.pool_bytes[DSV3_POOL_ARENA]},
+                          {"memory.persist", m.memory.persist, d.pool_bytes[DSV3_POOL_PERSIST]},
+                          {"memory.step", m.memory.step, d.pool_bytes[DSV3_POOL_STEP]},
+                          {"kv.layers", uint64_t(m.kv.layers), d.kv_layers},
+                          {"kv.page_tokens", uint64_t(m.kv.pageTokens), d.kv_page_tokens},
+                          {"kv.row_elems", uint64_t(m.kv.rowElems), d.kv_row_elems},
+                          {"kv.dtype", m.kv.elem, d.kv_elem},
+                          {"memory.kv_page", m.memory.kvPage,
+                           uint64_t(d.kv_layers) * d.kv_page_tokens * d.kv_row_elems * elemBytes(d.kv_elem)},
+                          {"memory.kv_pages_min", uint64_t(m.memory.kvPagesMin), pages}});
+  if (!s)
+    return s;
+  if (d.max_pages < pages)
+    return checkpointError("block table: expected " + std::to_string(pages) + " pages for max_model_len " +
+                           std::to_string(m.config.maxModelLen) + ", got " + std::to_string(d.max_pages));
+  return {};
+}
+
+/// Elements and type that a field must have.
+struct FieldRule {
+  uint32_t elem;
+  uint64_t count;
+};
+
+FieldRule fieldRule(const dsv3_module_desc &d, uint32_t kind) {
+  uint64_t tokens = d.max_tokens, seqs = d.max_seqs, qblocks = 0, kblocks = 0;
+  for (uint32_t i = 0; i < d.n_programs; ++i) {
+    qblocks = std::max<uint64_t>(qblocks, d.programs[i].qblocks);
+    kblocks = std::max<uint64_t>(kblocks, d.programs[i].kblocks);
+  }
+  switch (kind) {
+  case DSV3_FIELD_TOKEN_SLOT: return {DSV3_ELEM_I64, tokens};
+  case DSV3_FIELD_Q_START:
+  case DSV3_FIELD_KBLOCK_START: return {DSV3_ELEM_I32, seqs + 1};
+  case DSV3_FIELD_CTX_LEN:
+  case DSV3_FIELD_LOGIT_ROW: return {DSV3_ELEM_I32, seqs};
+  case DSV3_FIELD_BLOCK_TABLE: return {DSV3_ELEM_I32, seqs * d.max_pages};
+  case DSV3_FIELD_QBLOCK: return {DSV3_ELEM_I32, qblocks * 4};
+  case DSV3_FIELD_KBLOCK: return {DSV3_ELEM_I32, kblocks * 2};
+  default: return {DSV3_ELEM_I32, tokens};
+  }
+}
+
+Status checkFields(const dsv3_module_desc &d) {
+  uint64_t pool = d.pool_bytes[DSV3_POOL_STEP];
+  std::vector<std::pair<uint64_t, uint64_t>> spans;
+  for (uint32_t kind = 0; kind < DSV3_FIELD_COUNT; ++kind) {
+    const dsv3_field_desc *f = findField(d, kind);
+    if (!f)
+      return checkpointError("step buffer: field " + std::to_string(kind) + " is missing");
+    FieldRule rule = fieldRule(d, kind);
+    uint64_t size = elemBytes(rule.elem);
+    if (f->elem != rule.elem || f->count < rule.count)
+      return checkpointError("step buffer: field " + text(f->name) + ": expected at least " +
+                             std::to_string(rule.count) + " of " + elemName(rule.elem) + ", got " +
+                             std::to_string(f->count) + " of " + elemName(f->elem));
+    if (f->count > pool / size || !inside(f->offset, f->count * size, pool) || f->offset % size)
+      return checkpointError("step buffer: field " + text(f->name) + " at " + std::to_string(f->offset) +
+                             " does not lie aligned inside its " + std::to_string(pool) + " bytes");
+    spans.push_back({f->offset, f->offset + f->count * size});
+  }
+  std::sort(spans.begin(), spans.end());
+  for (size_t i = 1; i < spans.size(); ++i)
+    if (spans[i].first < spans[i - 1].second)
+      return checkpointError("step buffer: two fields overlap at " + std::to_string(spans[i].first));
+  return {};
+}
+
+Status checkOutput(const dsv3_module_desc &d, const dsv3_program_desc &p, const dsv3_output_desc &o,
+                   const Manifest::Matrix &expected, int64_t vocab) {
+  std::string what = "program " + text(p.name) + ", output " + text(o.name);
+  if (Status s = same(what + ", name", expected.name, o.name); !s)
+    return s;
+  if (Status s = allSame(what, {{", dtype", expected.elem, o.elem}, {", cols", expected.cols, o.cols}}); !s)
+    return s;
+  if (expected.name == "logits" && (o.elem != DSV3_ELEM_F32 || o.cols != uint64_t(vocab)))
+    return checkpointError(what + ": expected f32 and vocab_size " + std::to_string(vocab) + " columns, got " +
+                           elemName(o.elem) + " and " + std::to_string(o.cols));
+  uint64_t bytes = outputRows(p, o.name) * o.cols * elemBytes(o.elem);
+  if (o.ref.pool != DSV3_POOL_PERSIST || !inside(o.ref.offset, bytes, d.pool_bytes[DSV3_POOL_PERSIST]) ||
+      o.ref.offset % elemBytes(o.elem))
+    return checkpointError(what + ": expected " + std::to_string(bytes) + " bytes inside pool " +
+                           std::to_string(DSV3_POOL_PERSIST) + ", got offset " + std::to_string(o.ref.offset) +
+                           " of pool " + std::to_string(o.ref.pool));
+  return {};
+}
+
+Status checkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p, const Manifest::Program &m, const Manifest &all) {
+  if (Status s = same("program", m.name, p.name); !s)
+    return s;
+  std::string what = "program " + text(p.name);
+  Status s = allSame(what, {{", phase", m.phase, p.phase},
+                            {", tokens", uint64_t(m.tokens), p.tokens},
+                            {", seqs", uint64_t(m.seqs), p.seqs},
+                            {", qblocks", uint64_t(m.qblocks), p.qblocks},
+                            {", kblocks", uint64_t(m.kblocks), p.kblocks},
+                            {", outputs", m.outputs.size(), p.n_outputs}});
+  if (!s)
+    return s;
+  if (p.tokens > d.max_tokens || p.seqs > d.max_seqs || !p.fn)
+    return checkpointError(what + ": expected at most " + std::to_string(d.max_tokens) + " tokens and " +
+                           std::to_string(d.max_seqs) + " sequences and a function, got " + std::to_string(p.tokens) +
+                           " and " + std::to_string(p.seqs));
+  for (uint32_t i = 0; i < p.n_outputs; ++i)
+    if (Status o = checkOutput(d, p, p.outputs[i], m.outputs[i], all.model.vocabSize); !o)
+      return o;
+  if (!findOutput(p, "logits"))
+    return checkpointError(what + ": expected an output called logits");
+  // Else a request as long as the plan allows could never run.
+  uint64_t keyBlocks = (all.config.maxModelLen + 63) / 64;
+  if (p.kblocks && p.kblocks < keyBlocks)
+    return checkpointError(what + ": expected room for " + std::to_string(keyBlocks) + " key blocks, got " +
+                           std::to_string(p.kblocks));
+  return {};
+}
+
+/// Walks a program with a host API that looks at launches instead of running them.
+struct Walk {
+  const dsv3_module_desc &module;
+  std::string fault;
+
+  void range(const dsv3_launch &launch, int64_t tiles) {
+    const char *why = launchFault(module, launch, uint64_t(module.kv_page_tokens) * module.kv_row_elems *
+                                                      elemBytes(module.kv_elem) * module.kv_layers);
+    if (!why && tiles < 0)
+      why = "a negative number of tiles";
+    if (why && fault.empty())
+      fault = "launch " + text(launch.site) + ": " + why;
+  }
+  void tap(uint32_t tap, dsv3_ref src, int64_t rows) {
+    const dsv3_tap_desc *t = tap < module.n_taps ? &module.taps[tap] : nullptr;
+    bool pooled = src.pool < DSV3_POOL_COUNT && src.pool != DSV3_POOL_KV;
+    if (t && pooled && rows >= 0 &&
+        inside(src.offset, uint64_t(rows) * t->cols * elemBytes(t->elem), module.pool_bytes[src.pool]))
+      return;
+    if (fault.empty())
+      fault = "tap " + (t ? text(t->name) : std::to_string(tap)) + " does not lie inside its pool";
+  }
+};
+
+Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p) {
+  dsv3_host_api api{};
+  api.abi = DSV3_ABI;
+  api.bytes = sizeof(dsv3_host_api);
+  api.range = [](void *ctx, const dsv3_launch *l, int64_t tiles) { static_cast<Walk *>(ctx)->range(*l, tiles); };
+  api.tap = [](void *ctx, uint32_t tap, dsv3_ref src, int64_t rows) { static_cast<Walk *>(ctx)->tap(tap, src, rows); };
+  dsv3_step_host step{};
+  step.scalars[DSV3_SCALAR_TOKENS] = p.tokens;
+  step.scalars[DSV3_SCALAR_SEQS] = p.seqs;
+  step.scalars[DSV3_SCALAR_QBLOCKS] = p.qblocks;
+  step.scalars[DSV3_SCALAR_KBLOCKS] = p.kblocks;
+  step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] =
+      int64_t(d.kv_page_tokens) * d.kv_row_elems * elemBytes(d.kv_elem);
+  Walk walk{d, ""};
+  p.fn(&api, &walk, &step);
+  return walk.fault.empty() ? Status() : checkpointError("program " + text(p.name) + ", " + walk.fault);
+}
+
+Status checkKernels(const dsv3_module_desc &d) {
+  for (uint32_t i = 0; i < d.n_kernels; ++i)
+    if (!d.kernels[i].fn || !d.kernels[i].symbol)
+      return checkpointError("kernel " + std::to_string(i) + " (" + text(d.kernels[i].symbol) + ") has no function");
+  return {};
+}
+
+Status checkTaps(const dsv3_module_desc &d, const Manifest &m) {
+  for (uint32_t i = 0; i < d.n_taps; ++i) {
+    if (Status s = same("tap", m.taps[i].name, d.taps[i].name); !s)
+      return s;
+    std::string what = "tap " + text(d.taps[i].name);
+    if (Status s = allSame(what, {{", dtype", m.taps[i].elem, d.taps[i].elem}, {", cols", m.taps[i].cols, d.taps[i].cols}});
+        !s)
+      return s;
+  }
+  return {};
+}
+
+} // namespace
+
+const char *launchFault(const dsv3_module_desc &module, const dsv3_launch &launch, uint64_t kvBytes) {
+  if (launch.kernel >= module.n_kernels)
+    return "no such kernel";
+  for (uint32_t i = 0; i < launch.n_refs; ++i) {
+    const dsv3_ref &ref = launch.refs[i];
+    if (ref.pool >= DSV3_POOL_COUNT)
+      return "no such pool";
+    if (ref.offset >= (ref.pool == DSV3_POOL_KV ? kvBytes : module.pool_bytes[ref.pool]))
+      return "an address outside its pool";
+  }
+  return nullptr;
+}
+
+uint64_t outputRows(const dsv3_program_desc &p, const std::string &name) {
+  bool perSequence = name == "logits" && (p.phase == DSV3_PHASE_PREFILL || p.phase == DSV3_PHASE_DECODE);
+  return perSequence ? p.seqs : p.tokens;
+}
+
+const dsv3_output_desc *findOutput(const dsv3_program_desc &p, const std::string &name) {
+  for (uint32_t i = 0; i < p.n_outputs; ++i)
+    if (name == p.outputs[i].name)
+      return &p.outputs[i];
+  return nullptr;
+}
+
+const dsv3_field_desc *findField(const dsv3_module_desc &d, uint32_t kind) {
+  for (uint32_t i = 0; i < d.n_fields; ++i)
+    if (d.fields[i].kind == kind)
+      return &d.fields[i];
+  return nullptr;
+}
+
+Status checkModule(const dsv3_module_desc &d, const Manifest &m, const std::string &target, const std::string &variant) {
+  if (Status s = checkHeader(d, m, target, variant); !s)
+    return s;
+  if (Status s = checkFields(d); !s)
+    return s;
+  if (Status s = checkKernels(d); !s)
+    return s;
+  if (Status s = checkTaps(d, m); !s)
+    return s;
+  for (uint32_t i = 0; i < d.n_programs; ++i) {
+    if (Status s = checkProgram(d, d.programs[i], m.programs[i], m); !s)
+      return s;
+    if (Status s = walkProgram(d, d.programs[i]); !s)
+      return s;
+  }
+  return {};
+}
+
+} // namespace dsv3

@@ -1,0 +1,68 @@
+// Chooses the next token from float32 logits.
+#pragma once
+
+#include "runtime/core/Result.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace dsv3 {
+
+struct SamplingParams {
+  double temperature = 0; ///< 0: greedy
+  int64_t topK = 0;       ///< 0: all
+  double topP = 1;        ///< 1: all
+  double minP = 0;        ///< 0: all
+  double repetitionPenalty = 1;
+  uint64_t seed = 0;
+  uint64_t stream = 0; ///< tells requests with one seed apart
+
+  /// Usage error naming the parameter and its range.
+  Status validate() const;
+};
+
+struct SampledToken {
+  int32_t id;
+  double logprob; ///< natural log of its probability under the unmodified logits
+};
+
+/// Order of the steps, as in vLLM's first sampler (its later one moved min-p before top-k):
+/// repetition penalty over prompt and output; greedy ends here; temperature; top-k; top-p
+/// over what is left; min-p; one draw. Ties go to the lower id, except that all logits equal
+/// to the k-th stay in top-k. The draw inverts the cumulative distribution in ascending id
+/// order in double with one Philox number by (seed, stream, position), so it does not depend
+/// on the batch. Keeps buffers: one object per thread.
+class Sampler {
+public:
+  explicit Sampler(int64_t vocabSize) : vocab(vocabSize) {}
+
+  /// `history` is prompt and output so far; its length is the position that is drawn.
+  /// Internal error when a logit is not finite.
+  Result<SampledToken> sample(const float *logits, const SamplingParams &params, const std::vector<int32_t> &history);
+
+private:
+  struct Candidate {
+    int32_t id;
+    double weight; ///< exp(logit - max): not normalised
+  };
+
+  void penalise(double penalty, const std::vector<int32_t> &history);
+  void weigh(double temperature);
+  void keepTopK(int64_t k);
+  void keepTopP(double p);
+  void keepMinP(double ratio);
+  int32_t draw(double uniform) const;
+
+  int64_t vocab;
+  std::vector<float> adjusted;
+  std::vector<bool> seen;
+  std::vector<Candidate> candidates; // ascending ids
+};
+
+/// log softmax(logits)[id], summed in double.
+double logProbability(const float *logits, int64_t count, int32_t id);
+
+/// The index of the greatest logit; the lower one of equals.
+int32_t argmax(const float *logits, int64_t count);
+
+} // namespace dsv3
