@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace dsv3::reference {
 
 class Checkpoint {
@@ -19,6 +21,17 @@ public:
         ADD_FAILURE() << file.error().message;
     }
   }
+
+  /// All shards of a checkpoint folder.
+  static Checkpoint folder(const std::string &path) {
+    std::vector<std::string> shards;
+    for (const auto &entry : std::filesystem::directory_iterator(path))
+      if (entry.path().extension() == ".safetensors")
+        shards.push_back(entry.path().string());
+    return Checkpoint(shards);
+  }
+
+  bool has(const std::string &name) const { return find(name) != nullptr; }
 
   /// A tensor's numbers as stored, widened to T.
   template <typename T> Result<Array<T>> plain(const std::string &name) const {
