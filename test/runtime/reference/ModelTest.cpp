@@ -158,6 +158,30 @@ TEST(Model, AbsorbedFormEqualsMhaForm) {
   EXPECT_LT(maxDifference(mha, absorbed), 1e-12);
 }
 
+TEST(Model, ChunksAndNeighboursChangeNoBit) {
+  Ids prompt = ids("story.input_ids"), other = ids("short.input_ids");
+  const Model<float> &model = tiny<float>();
+  Cache<float> alone = model.makeCache(1), shared = model.makeCache(2);
+  auto whole = ok(model.forward(prompt, prefill(prompt.size()), alone, AttentionForm::Mha));
+  // First 7 tokens beside another request, then the rest with a padded row.
+  SeqMeta first;
+  first.addSequence(0, other.size(), {0});
+  first.addSequence(0, 7, {1});
+  Ids step({other.size() + 7}, other.data);
+  step.data.insert(step.data.end(), prompt.data.begin(), prompt.data.begin() + 7);
+  auto head = ok(model.forward(step, first, shared, AttentionForm::Mha));
+  SeqMeta second;
+  second.addSequence(7, prompt.size() - 7, {1});
+  second.tokenSeq.push_back(-1);
+  second.tokenPos.push_back(-1);
+  Ids rest({prompt.size() - 6}, std::vector<int32_t>(prompt.data.begin() + 7, prompt.data.end()));
+  rest.data.push_back(0);
+  auto tail = ok(model.forward(rest, second, shared, AttentionForm::Mha));
+  std::vector<float> joined(head.row(other.size()), head.row(other.size()) + 7 * head.cols());
+  joined.insert(joined.end(), tail.data.begin(), tail.data.end() - tail.cols());
+  EXPECT_EQ(joined, whole.data);
+}
+
 TEST(Model, Bfloat16IsNearAndRounded) {
   Checkpoint files({root + "/examples/dsv3-tiny/model-00001-of-000002.safetensors",
                     root + "/examples/dsv3-tiny/model-00002-of-000002.safetensors"});
