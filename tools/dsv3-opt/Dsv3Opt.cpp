@@ -9,9 +9,11 @@
 #include "mlir/Transforms/Passes.h"
 
 #include "dialects/dsv3/Dsv3Dialect.h"
+#include "passes/Pipeline.h"
 
 int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
+  dsv3::registerAllPasses();
   mlir::DialectRegistry registry;
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
                   mlir::scf::SCFDialect, mlir::vector::VectorDialect>();

@@ -1,0 +1,46 @@
+// What a user may decide about a compilation. One struct, passed by reference to every stage.
+#pragma once
+
+#include "runtime/core/Result.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dsv3 {
+
+/// The type activations are rounded to between ops, and the type of plain weights.
+enum class ComputeType { F32, BF16 };
+
+/// `Batch`: a request has the same bits alone and among others, in any chunking. `Run`: the same batch
+/// has the same bits.
+enum class Determinism { Batch, Run };
+
+struct CompileOptions {
+  ComputeType dtype = ComputeType::BF16;
+  /// Run-time quantisation of activations. "none": weights stay as the checkpoint stores them.
+  std::string quant = "none";
+  Determinism determinism = Determinism::Batch;
+  int64_t maxBatch = 8;        ///< sequences of a step: the largest decode bucket
+  int64_t maxModelLen = 4096;  ///< tokens of a sequence, prompt and answer; at most the model's max_position
+  int64_t prefillChunk = 256;  ///< token capacity of prefill, score and mtp programs
+  std::string taps;            ///< regular expression over tap names (specialize/Taps.h); empty: none
+  std::vector<std::string> cpuVariants; ///< code variants to emit; empty: all that the target knows
+  int jobs = 0;                ///< threads of the compiler; 0: one per core
+};
+
+/// "f32"/"bf16" and "batch"/"run"; usage errors name the flag.
+Result<ComputeType> parseComputeType(std::string_view text);
+Result<Determinism> parseDeterminism(std::string_view text);
+std::string_view name(ComputeType dtype);
+std::string_view name(Determinism determinism);
+
+/// Checks ranges, and lowers `maxModelLen` to `maxPosition` and `prefillChunk` to `maxModelLen` rounded up to a
+/// multiple of 16 tokens. Usage errors name the flag.
+Status resolve(CompileOptions &options, int64_t maxPosition);
+
+/// Sequence capacities of the decode programs: powers of two below `maxBatch`, then `maxBatch`.
+std::vector<int64_t> decodeBuckets(int64_t maxBatch);
+
+} // namespace dsv3

@@ -1,0 +1,190 @@
+#include "passes/Pipeline.h"
+
+#include "passes/Passes.h"
+#include "passes/Verifiers.h"
+#include "passes/specialize/Taps.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ThreadPool.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace dsv3 {
+
+//===-- The stages --------------------------------------------------------===//
+
+/// The front end imports; there is nothing to run, only something to check.
+static void buildImport(OpPassManager &, const CompileOptions &) {}
+
+static void buildSpecialize(OpPassManager &pm, const CompileOptions &options) {
+  InsertTapsPassOptions taps;
+  taps.regex = options.taps;
+  pm.addPass(createInsertTapsPass(taps));
+  MakeProgramsPassOptions programs;
+  programs.maxBatch = options.maxBatch;
+  programs.prefillChunk = options.prefillChunk;
+  pm.addPass(createMakeProgramsPass(programs));
+  pm.addPass(createAbsorbMlaPass());
+  pm.addPass(createEraseUnusedWeightsPass());
+}
+
+static void buildFuse(OpPassManager &pm, const CompileOptions &) {
+  pm.addPass(createFuseNormPass());
+  pm.addPass(createFuseGatedPass()); // before fuse-linears, which would join gate and up as well
+  pm.addPass(createFuseLinearsPass());
+  pm.addPass(createFuseMoePass());
+  pm.addPass(createEraseUnusedWeightsPass());
+}
+
+static constexpr Stage table[] = {
+    {"import", buildImport, verifyImport},
+    {"specialize", buildSpecialize, verifySpecialize},
+    {"fuse", buildFuse, verifyFuse},
+};
+
+llvm::ArrayRef<Stage> stages() { return table; }
+
+const Stage *findStage(llvm::StringRef name) {
+  const Stage *found = llvm::find_if(table, [&](const Stage &s) { return s.name == name; });
+  return found == std::end(table) ? nullptr : found;
+}
+
+//===-- Running them ------------------------------------------------------===//
+
+static Status expectStage(const std::string &name, const char *flag) {
+  if (findStage(name))
+    return {};
+  std::string known;
+  for (const Stage &s : table)
+    known += (known.empty() ? "" : ", ") + s.name.str();
+  return usageError("expected " + std::string(flag) + " to name a stage (" + known + "), got '" + name + "'");
+}
+
+static Status checkRequest(const PipelineRequest &request) {
+  if (!request.stopAfter.empty())
+    if (Status s = expectStage(request.stopAfter, "--stop-after"); !s)
+      return s;
+  for (const std::string &name : request.dumpAfter)
+    if (name != "all")
+      if (Status s = expectStage(name, "--dump-after"); !s)
+        return s;
+  return {};
+}
+
+static Status dump(ModuleOp module, const std::string &dir, size_t index, llvm::StringRef stage) {
+  if (std::error_code error = llvm::sys::fs::create_directories(dir))
+    return usageError("expected a folder to write dumps to, got '" + dir + "': " + error.message());
+  llvm::SmallString<128> path(dir);
+  llvm::sys::path::append(path, (index < 10 ? "0" : "") + llvm::Twine(index) + "-" + stage + ".mlir");
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error);
+  if (!error) {
+    module.print(os);
+    os.close();
+    error = os.error();
+    os.clear_error();
+  }
+  return error ? usageError("cannot write '" + path.str().str() + "': " + error.message()) : Status();
+}
+
+static LogicalResult runStage(const Stage &stage, ModuleOp module, const CompileOptions &options) {
+  PassManager pm(module.getContext());
+  stage.build(pm, options);
+  return failed(pm.run(module)) ? failure() : stage.verify(module, options);
+}
+
+Status runPipeline(ModuleOp module, const CompileOptions &options, const PipelineRequest &request) {
+  if (Status s = checkRequest(request); !s)
+    return s;
+  if (Status s = checkTaps(module, options.taps); !s)
+    return s;
+  for (auto [index, stage] : llvm::enumerate(table)) {
+    std::string first;
+    LogicalResult ok = success();
+    {
+      // Errors travel in the Status; remarks and warnings go on to the tool's own handler.
+      ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &d) -> LogicalResult {
+        if (d.getSeverity() != DiagnosticSeverity::Error)
+          return failure();
+        if (first.empty())
+          first = d.str();
+        return success();
+      });
+      ok = runStage(stage, module, options);
+    }
+    if (failed(ok))
+      return internalError("stage " + stage.name.str() + ": " + (first.empty() ? "failed without a message" : first));
+    if (llvm::is_contained(request.dumpAfter, stage.name) || llvm::is_contained(request.dumpAfter, "all"))
+      if (Status s = dump(module, request.dumpDir, index, stage.name); !s)
+        return s;
+    if (request.afterStage)
+      if (Status s = request.afterStage(stage, module); !s)
+        return s;
+    if (stage.name == request.stopAfter)
+      break;
+  }
+  return {};
+}
+
+//===-- Registration ------------------------------------------------------===//
+
+namespace {
+/// CompileOptions on dsv3-opt's command line: `--dsv3-stage-specialize="max-batch=4 taps=l3.*"`.
+struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
+  Option<std::string> dtype{*this, "dtype", llvm::cl::desc("f32 or bf16"), llvm::cl::init("bf16")};
+  Option<std::string> determinism{*this, "determinism", llvm::cl::desc("batch or run"), llvm::cl::init("batch")};
+  Option<int64_t> maxBatch{*this, "max-batch", llvm::cl::desc("sequences of a step"), llvm::cl::init(8)};
+  Option<int64_t> maxModelLen{*this, "max-model-len", llvm::cl::desc("tokens of a sequence"), llvm::cl::init(4096)};
+  Option<int64_t> prefillChunk{*this, "prefill-chunk", llvm::cl::desc("tokens of a prefill step"), llvm::cl::init(256)};
+  Option<std::string> taps{*this, "taps", llvm::cl::desc("names of states to keep, an expression"), llvm::cl::init("")};
+
+  Result<CompileOptions> get() const {
+    CompileOptions options;
+    Result<ComputeType> type = parseComputeType(dtype.getValue());
+    if (!type)
+      return type.error();
+    Result<Determinism> rule = parseDeterminism(determinism.getValue());
+    if (!rule)
+      return rule.error();
+    options.dtype = *type;
+    options.determinism = *rule;
+    options.maxBatch = maxBatch;
+    options.maxModelLen = maxModelLen;
+    options.prefillChunk = prefillChunk;
+    options.taps = taps;
+    if (Status s = resolve(options, maxModelLen); !s)
+      return s.error();
+    return options;
+  }
+};
+} // namespace
+
+void registerAllPasses() {
+  registerDsv3Passes();
+  for (const Stage &stage : table) {
+    auto build = [&stage](OpPassManager &pm, StringRef text, llvm::function_ref<LogicalResult(const Twine &)> onError) {
+      StagePipelineOptions flags;
+      if (failed(flags.parseFromString(text)))
+        return failure();
+      Result<CompileOptions> options = flags.get();
+      if (!options)
+        return onError(options.error().message);
+      stage.build(pm, *options);
+      VerifyStagePassOptions verify;
+      verify.stage = stage.name.str();
+      pm.addPass(createVerifyStagePass(verify));
+      return success();
+    };
+    registerPassPipeline("dsv3-stage-" + stage.name.str(), "the passes of stage " + stage.name.str() + " and its verifier",
+                         build, [](llvm::function_ref<void(const detail::PassOptions &)> handle) {
+                           handle(StagePipelineOptions());
+                         });
+  }
+}
+
+} // namespace dsv3
