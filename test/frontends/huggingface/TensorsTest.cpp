@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 using namespace dsv3;
 using namespace dsv3::test;
@@ -23,9 +24,8 @@ protected:
   }
   hf::Model good() {
     auto model = read();
-    EXPECT_TRUE(bool(model)) << model.error().message;
     if (!model)
-      std::abort();
+      throw std::runtime_error(model.error().message); // ends this test only
     return std::move(*model);
   }
   std::string bad() {
@@ -40,8 +40,7 @@ protected:
     for (const LedgerRow &r : model.tensors.ledger.rows())
       if (r.tensor->name() == name)
         return r;
-    ADD_FAILURE() << name;
-    std::abort();
+    throw std::runtime_error("no ledger row of " + name);
   }
 
   TempDir dir;
