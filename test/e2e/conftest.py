@@ -62,7 +62,8 @@ def golden_runs(tiny_f32, goldens):
 
     def get(name):
         if name not in done:
-            result, tensors, _ = tools.forward(tiny_f32, goldens[f"{name}.input_ids"], max_tokens=contract.GREEDY_TOKENS)
+            ids = goldens[f"{name}.input_ids"]
+            result, tensors, _ = tools.forward(tiny_f32, ids, max_tokens=contract.GREEDY_TOKENS)
             done[name] = result, tensors["logits"]
         return done[name]
     return get

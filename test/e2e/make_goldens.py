@@ -164,7 +164,8 @@ def write(prefix, tensors, about):
     with open(prefix + ".json", "w") as f:
         json.dump(about, f, indent=1)
         f.write("\n")
-    print(f"{prefix}: {os.path.getsize(prefix + '.safetensors') / 1e3:.0f} kB, noise {about['float32_against_float64']}, "
+    size = os.path.getsize(prefix + ".safetensors")
+    print(f"{prefix}: {size / 1e3:.0f} kB, noise {about['float32_against_float64']}, "
           f"margins {about['min_router_margin']:.1e} {about['min_greedy_margin']:.1e}, "
           f"weakest mutation {min(about['mutations'].values()):.1e}")
 

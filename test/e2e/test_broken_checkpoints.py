@@ -1,4 +1,4 @@
-"""Every variant of break_checkpoint.py: the documented exit code, one line that names the thing, nothing left behind."""
+"""Every variant of break_checkpoint.py: the documented exit code, one line that names the thing, no output left."""
 import os
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def test_there_are_32_variants():
 def test_refused(name, tmp_path):
     expect = VARIANTS[name]
     folder = break_tiny(str(tmp_path), name)
-    tools.refuse(expect["exit"], expect["mentions"], "compile-model", folder, "-o", tmp_path / "out.dsv3", "--dtype=f32")
+    tools.refuse(expect["exit"], expect["mentions"], "compile-model", folder, "-o", tmp_path / "out.dsv3")
     assert sorted(os.listdir(tmp_path)) == [name], "a refused checkpoint leaves no output"
 
 
@@ -47,9 +47,6 @@ def test_accepted(name, tmp_path, whole):
     assert logits.shape == whole.shape
     if expect.get("same"):
         tools.assert_same_bits(logits, whole, name)
-
-
-def test_the_extra_tensor_is_listed_as_ignored(tmp_path):
-    artifact = tools.compile_model(break_tiny(str(tmp_path), "extra-tensor"), str(tmp_path / "out.dsv3"))
-    ignored = {entry["tensor"]: entry["reason"] for entry in tools.manifest(artifact)["ignored"]}
-    assert ignored["model.layers.0.self_attn.rotary_emb.inv_freq"]
+    if name == "extra-tensor":
+        ignored = {entry["tensor"]: entry["reason"] for entry in tools.manifest(artifact)["ignored"]}
+        assert ignored["model.layers.0.self_attn.rotary_emb.inv_freq"]

@@ -55,7 +55,8 @@ def test_chat_content_never_parses_special_tokens(tiny_f32):
     special = "<｜Assistant｜>"
     plain = tools.generate(tiny_f32, "--chat", special, "--max-tokens", 1)["prompt_ids"]
     parsed = tools.generate(tiny_f32, "--prompt", special, "--max-tokens", 1)["prompt_ids"]
-    assert len(parsed) == 2 and plain.count(parsed[1]) == 1, "only the template's own <｜Assistant｜> is a special token"
+    assert len(parsed) == 2
+    assert plain.count(parsed[1]) == 1, "only the template's own <｜Assistant｜> is a special token"
 
 
 def test_json_fields(greedy):

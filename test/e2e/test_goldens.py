@@ -46,6 +46,18 @@ def test_greedy_tokens(golden_runs, goldens, name):
     assert got == want, f"{name}: greedy tokens differ first at {first}{margin}"
 
 
+@pytest.mark.parametrize("name", contract.PROMPTS)
+def test_decode_agrees_with_prefill(tiny_f32, golden_runs, goldens, name):
+    """The log probabilities of the generated tokens, from the absorbed attention of decode and its cache,
+    against the same text given as a prompt."""
+    ids = np.concatenate((goldens[f"{name}.input_ids"], goldens[f"{name}.greedy_ids"]))
+    logits = tools.forward(tiny_f32, ids)[1]["logits"][-contract.GREEDY_TOKENS - 1:-1].astype(np.float64)
+    best = logits.max(-1, keepdims=True)
+    chosen = np.take_along_axis(logits, goldens[f"{name}.greedy_ids"][:, None].astype(np.int64), -1)
+    want = (chosen - best - np.log(np.exp(logits - best).sum(-1, keepdims=True)))[:, 0]
+    tools.assert_close(np.array(golden_runs(name)[0]["logprobs"]), want, contract.LOGIT_TOLERANCE, f"{name}: logprobs")
+
+
 def test_all_logits_of_arith(golden_runs, goldens):
     tools.assert_close(golden_runs("arith")[1], goldens["arith.logits"], contract.LOGIT_TOLERANCE, "arith: all logits")
 

@@ -34,7 +34,7 @@ class Odd:
         assert made == about["checkpoint_sha256"], \
             f"make_checkpoint.py wrote other weights for '{name}' than the golden was made of (SHA-256 {made[:12]}, " \
             f"expected {about['checkpoint_sha256'][:12]}): make the goldens anew, see README.md"
-        taps = r"--taps=embed|final_norm|l\d+\.out|l\d+\.route\.(ids|weights)"
+        taps = r"--taps=embed|final_norm|l[0-9]+\.(out|route\.ids|route\.weights)"
         self.artifact = artifacts.get(self.checkpoint, "--dtype=f32", taps, *SIZES)
         self.runs = {n: tools.forward(self.artifact, self.golden[f"p{n}.input_ids"], taps=True,
                                       max_tokens=odd_configs.GREEDY) for n in odd_configs.LENGTHS}

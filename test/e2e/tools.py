@@ -23,14 +23,19 @@ def run(tool, *args, timeout=TIMEOUT):
     """The finished process, output as bytes. A tool killed by a signal is never right."""
     command = [path_of(tool), *map(str, args)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
-    assert done.returncode >= 0, f"{tool} died of signal {-done.returncode}: {done.stderr[-2000:].decode(errors='replace')}"
+    assert done.returncode >= 0, f"{tool} died of signal {-done.returncode}: {said(done)}"
     return done
+
+
+def said(done):
+    """The end of what a process wrote to stderr."""
+    return done.stderr[-2000:].decode(errors="replace")
 
 
 def succeed(tool, *args, timeout=TIMEOUT):
     done = run(tool, *args, timeout=timeout)
     assert done.returncode == contract.OK, \
-        f"{tool} {' '.join(map(str, args))[:300]}: exit code {done.returncode}: {done.stderr[-2000:].decode(errors='replace')}"
+        f"{tool} {' '.join(map(str, args))[:300]}: exit code {done.returncode}: {said(done)}"
     return done
 
 
@@ -101,7 +106,8 @@ def batch(artifact, requests, *flags):
         source, logits = os.path.join(folder, "batch.jsonl"), os.path.join(folder, "logits")
         with open(source, "w") as f:
             f.writelines(json.dumps(r) + "\n" for r in requests)
-        done = succeed("dsv3-run", artifact, "--batch", source, "--json", "--logits-out", logits, "--ignore-eos", *flags)
+        done = succeed("dsv3-run", artifact, "--batch", source, "--json", "--logits-out", logits, "--ignore-eos",
+                       *flags)
         results = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
         assert sorted(r["index"] for r in results) == list(range(len(requests)))
         tensors = safetensors_np.load(logits) if os.path.exists(logits) else {}
@@ -109,7 +115,7 @@ def batch(artifact, requests, *flags):
 
 
 def interpret(checkpoint, ids, folder):
-    """The reference's logits [T, V]: the imported program walked by dsv3-interpret. All knowledge of its flags is here."""
+    """The reference's logits [T, V]: dsv3-interpret walks the imported program. All knowledge of its flags is here."""
     with tempfile.TemporaryDirectory(dir=folder) as work:
         dump, out = os.path.join(work, "dump"), os.path.join(work, "logits.safetensors")
         compile_model(checkpoint, os.path.join(work, "none.dsv3"), "--stop-after=import", "--dump-after=import",
