@@ -1,0 +1,43 @@
+// Filters, tests and methods: everything the language calls by name.
+#pragma once
+
+#include "runtime/text/jinja/Value.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dsv3::text::jinja {
+
+/// Evaluated arguments.
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+/// Known names, so that a template which needs more is refused before it runs.
+/// Filters: trim upper lower length count tojson default d string list first last join
+/// replace items. Tests: defined undefined none string number boolean true false mapping
+/// iterable sequence. Methods of strings: split strip lstrip rstrip startswith endswith
+/// upper lower replace; of dicts: get items keys values. Functions: namespace,
+/// raise_exception (both done by the evaluator).
+bool isFilter(const std::string &name);
+bool isTest(const std::string &name);
+bool isMethod(const std::string &name);
+bool isFunction(const std::string &name);
+
+/// `input | name(arguments)`, as in Jinja 3. upper and lower map ASCII only and refuse
+/// other letters (Unsupported); what tojson writes is untrusted.
+/// Errors carry no position: BadCheckpoint for wrong types or arguments.
+Result<Value> applyFilter(const std::string &name, const Value &input, const Arguments &arguments);
+
+/// `input is name`.
+bool applyTest(const std::string &name, const Value &input);
+
+/// `self.name(arguments)`, as Python's str and dict do.
+Result<Value> callMethod(const std::string &name, const Value &self, const Arguments &arguments);
+
+/// Python's json.dumps(value, ensure_ascii=False, indent=indent); indent < 0 is none.
+Result<std::string> toJson(const Value &value, int64_t indent);
+
+} // namespace dsv3::text::jinja

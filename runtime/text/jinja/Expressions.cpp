@@ -1,0 +1,310 @@
+// The evaluator's expressions; its statements are in Statements.cpp.
+#include "runtime/text/jinja/Evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dsv3::text::jinja {
+namespace {
+
+constexpr size_t kMaxText = size_t(64) << 20;
+
+/// Python also repeats, formats and divides other things than numbers; we do not.
+Error mismatch(const std::string &op, const Value &left, const Value &right) {
+  if (op != "+" && op != "-" && op[0] != '<' && op[0] != '>')
+    return unsupportedError("unsupported '" + op + "' of " + left.typeName() + " and " +
+                            right.typeName());
+  return checkpointError("expected operands that '" + op + "' can take, got " + left.typeName() +
+                         " and " + right.typeName());
+}
+
+/// Python's slice.indices: positions inside [0, size], for either direction.
+std::vector<size_t> sliceIndices(int64_t size, const int64_t *start, const int64_t *stop,
+                                 int64_t step) {
+  auto clamp = [&](int64_t i, int64_t low, int64_t high) {
+    if (i < 0)
+      i = std::max(i, -size - 1) + size;
+    return std::max(low, std::min(high, i));
+  };
+  int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+  int64_t from = start ? clamp(*start, low, high) : step > 0 ? low : high;
+  int64_t to = stop ? clamp(*stop, low, high) : step > 0 ? high : low;
+  std::vector<size_t> indices;
+  // A step beyond the size visits one element either way, and cannot overflow.
+  step = std::max(-size - 1, std::min(size + 1, step));
+  for (int64_t i = from; step > 0 ? i < to : i > to; i += step)
+    indices.push_back(static_cast<size_t>(i));
+  return indices;
+}
+
+Result<Value> integerArithmetic(const std::string &op, int64_t a, int64_t b) {
+  int64_t result = 0;
+  bool overflow = false;
+  if (op == "+")
+    overflow = __builtin_add_overflow(a, b, &result);
+  else if (op == "-")
+    overflow = __builtin_sub_overflow(a, b, &result);
+  else if (op == "*")
+    overflow = __builtin_mul_overflow(a, b, &result);
+  else if (b == 0)
+    return checkpointError("division by zero");
+  else if (op == "/")
+    return Value(static_cast<double>(a) / static_cast<double>(b));
+  else if (b == -1) // the one quotient that can overflow; the remainder is 0
+    overflow = op == "//" && __builtin_sub_overflow(int64_t(0), a, &result);
+  else {
+    int64_t quotient = a / b - ((a % b != 0) && ((a < 0) != (b < 0))); // Python rounds down
+    result = op == "//" ? quotient : a - quotient * b;
+  }
+  if (overflow)
+    return unsupportedError("integer beyond 64 bits");
+  return Value(result);
+}
+
+} // namespace
+
+Value Evaluator::evaluate(const Expr &expr) {
+  if (failed())
+    return Value();
+  switch (expr.kind) {
+  case Expr::Literal:
+    return expr.literal;
+  case Expr::Name:
+    return evaluateName(expr);
+  case Expr::ListLiteral: {
+    List list;
+    for (const ExprPtr &element : expr.operands)
+      list.push_back(evaluate(*element));
+    return Value(std::move(list));
+  }
+  case Expr::DictLiteral:
+    return evaluateDict(expr);
+  case Expr::Attribute:
+    return attribute(expr, evaluate(*expr.operands[0]), Value(Text(expr.name, true)));
+  case Expr::Subscript: {
+    Value object = evaluate(*expr.operands[0]);
+    return attribute(expr, object, evaluate(*expr.operands[1]));
+  }
+  case Expr::Slice:
+    return evaluateSlice(expr);
+  case Expr::Call:
+    return evaluateCall(expr);
+  case Expr::Filter: {
+    Value input = evaluate(*expr.operands[0]);
+    Arguments arguments = evaluateArguments(expr);
+    return failed() ? Value() : check(expr.offset, applyFilter(expr.name, input, arguments));
+  }
+  case Expr::Test:
+    return Value(applyTest(expr.name, evaluate(*expr.operands[0])) != expr.negated);
+  case Expr::Unary:
+    return evaluateUnary(expr);
+  case Expr::Binary:
+    return evaluateBinary(expr);
+  case Expr::Compare:
+    return evaluateCompare(expr);
+  case Expr::Conditional:
+    if (evaluate(*expr.operands[1]).truthy())
+      return evaluate(*expr.operands[0]);
+    return expr.operands[2] ? evaluate(*expr.operands[2]) : Value();
+  }
+  return Value();
+}
+
+Value Evaluator::evaluateName(const Expr &expr) {
+  for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope)
+    if (auto found = scope->find(expr.name); found != scope->end())
+      return found->second;
+  return Value::undefined(expr.name);
+}
+
+Value Evaluator::evaluateDict(const Expr &expr) {
+  Dict dict;
+  for (size_t i = 0; i < expr.operands.size(); i += 2) {
+    Value key = evaluate(*expr.operands[i]);
+    if (!key.asText()) {
+      fail(ExitCode::Unsupported, expr.operands[i]->offset,
+           "unsupported dict key: expected a string, got " + key.typeName());
+      return Value();
+    }
+    dict.set(key.asText()->bytes(), evaluate(*expr.operands[i + 1]));
+  }
+  return Value(std::move(dict));
+}
+
+/// `object.key` and `object[key]`. What a dict, list or string does not have is
+/// undefined; looking inside an undefined value is an error, as in Jinja.
+Value Evaluator::attribute(const Expr &expr, const Value &object, const Value &key) {
+  if (failed())
+    return Value();
+  if (object.isUndefined()) {
+    fail(ExitCode::BadCheckpoint, expr.offset, "cannot look inside " + object.typeName());
+    return Value();
+  }
+  std::string name = key.asText() ? key.asText()->bytes() : "";
+  const Dict *dict = object.asDict() ? object.asDict() : object.asNamespace();
+  if (dict && key.asText()) {
+    const Value *found = dict->find(name);
+    if (!found && object.asDict() && isMethod(name))
+      fail(ExitCode::Unsupported, expr.offset, "unsupported use of method '" + name +
+                                                   "' without a call");
+    return found ? *found : Value::undefined(name);
+  }
+  if (const int64_t *index = key.asInt(); index && (object.asList() || object.asText())) {
+    List items = check(expr.offset, toList(object));
+    int64_t size = static_cast<int64_t>(items.size());
+    int64_t i = *index < 0 ? *index + size : *index;
+    return i >= 0 && i < size ? items[static_cast<size_t>(i)] : Value();
+  }
+  return Value::undefined(name);
+}
+
+Value Evaluator::evaluateSlice(const Expr &expr) {
+  Value object = evaluate(*expr.operands[0]);
+  Value bounds[3];
+  const int64_t *numbers[3] = {};
+  for (int i = 0; i < 3; ++i) {
+    const ExprPtr &bound = expr.operands[static_cast<size_t>(i) + 1];
+    bounds[i] = bound ? evaluate(*bound) : Value::none();
+    numbers[i] = bounds[i].asInt();
+    if (!numbers[i] && !bounds[i].isNone())
+      fail(ExitCode::BadCheckpoint, expr.offset,
+           "expected integers in the slice, got " + bounds[i].typeName());
+  }
+  int64_t step = numbers[2] ? *numbers[2] : 1;
+  if (step == 0)
+    fail(ExitCode::BadCheckpoint, expr.offset, "expected a slice step other than 0");
+  if (!object.asText() && !object.asList())
+    fail(ExitCode::BadCheckpoint, expr.offset,
+         "expected a list or string to slice, got " + object.typeName());
+  if (failed())
+    return Value();
+  List items = check(expr.offset, toList(object)), picked;
+  for (size_t i :
+       sliceIndices(static_cast<int64_t>(items.size()), numbers[0], numbers[1], step))
+    picked.push_back(items[i]);
+  if (object.asList())
+    return Value(std::move(picked));
+  Text text;
+  for (const Value &c : picked)
+    text += *c.asText();
+  return Value(std::move(text));
+}
+
+Arguments Evaluator::evaluateArguments(const Expr &expr) {
+  Arguments result;
+  for (const Argument &argument : expr.arguments) {
+    Value value = evaluate(*argument.value);
+    if (argument.name.empty())
+      result.positional.push_back(std::move(value));
+    else
+      result.named.emplace_back(argument.name, std::move(value));
+  }
+  return result;
+}
+
+Value Evaluator::evaluateCall(const Expr &expr) {
+  Value self = expr.operands.empty() ? Value() : evaluate(*expr.operands[0]);
+  Arguments arguments = evaluateArguments(expr);
+  if (failed())
+    return Value();
+  if (!expr.operands.empty())
+    return check(expr.offset, callMethod(expr.name, self, arguments));
+  if (expr.name == "raise_exception") {
+    const Text *text = arguments.positional.size() == 1 ? arguments.positional[0].asText() : nullptr;
+    std::string reason = text ? text->bytes() : "no reason given";
+    std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+    fail(ExitCode::Usage, expr.offset, "the template refuses the messages: " + reason);
+    return Value();
+  }
+  Dict members;
+  if (!arguments.positional.empty())
+    fail(ExitCode::Unsupported, expr.offset, "unsupported positional argument of namespace");
+  for (auto &[name, value] : arguments.named)
+    members.set(name, std::move(value));
+  return Value::makeNamespace(std::move(members));
+}
+
+Value Evaluator::evaluateUnary(const Expr &expr) {
+  Value operand = evaluate(*expr.operands[0]);
+  if (failed())
+    return Value();
+  if (expr.name == "not")
+    return Value(!operand.truthy());
+  if (const int64_t *i = operand.asInt())
+    return expr.name == "+" ? operand : check(expr.offset, integerArithmetic("-", 0, *i));
+  if (const double *d = operand.asFloat())
+    return Value(expr.name == "+" ? *d : -*d);
+  fail(ExitCode::BadCheckpoint, expr.offset, "expected a number, got " + operand.typeName());
+  return Value();
+}
+
+Value Evaluator::evaluateBinary(const Expr &expr) {
+  Value left = evaluate(*expr.operands[0]);
+  if (expr.name == "and")
+    return left.truthy() ? evaluate(*expr.operands[1]) : left;
+  if (expr.name == "or")
+    return left.truthy() ? left : evaluate(*expr.operands[1]);
+  Value right = evaluate(*expr.operands[1]);
+  if (failed())
+    return Value();
+  if (expr.name != "~" && !(expr.name == "+" && left.asText() && right.asText()))
+    return evaluateArithmetic(expr, left, right);
+  Text joined = check(expr.offset, toText(left));
+  Text tail = check(expr.offset, toText(right));
+  if (joined.size() + tail.size() > kMaxText) {
+    fail(ExitCode::DoesNotFit, expr.offset, "expected a string of at most 64 MiB, got more");
+    return Value();
+  }
+  joined += tail;
+  return Value(std::move(joined));
+}
+
+Value Evaluator::evaluateArithmetic(const Expr &expr, const Value &left, const Value &right) {
+  const std::string &op = expr.name;
+  if (left.asInt() && right.asInt())
+    return check(expr.offset, integerArithmetic(op, *left.asInt(), *right.asInt()));
+  if (op == "+" && left.asList() && right.asList()) {
+    List joined = *left.asList();
+    joined.insert(joined.end(), right.asList()->begin(), right.asList()->end());
+    return Value(std::move(joined));
+  }
+  double a, b;
+  if (left.toNumber(a) && right.toNumber(b) && (op == "+" || op == "-" || op == "*"))
+    return Value(op == "+" ? a + b : op == "-" ? a - b : a * b);
+  Error error = mismatch(op, left, right);
+  fail(error.code, expr.offset, error.message);
+  return Value();
+}
+
+Value Evaluator::evaluateCompare(const Expr &expr) {
+  Value left = evaluate(*expr.operands[0]);
+  for (size_t i = 0; i < expr.comparisons.size(); ++i) {
+    Value right = evaluate(*expr.operands[i + 1]);
+    if (failed() || !compare(expr, expr.comparisons[i], left, right))
+      return Value(false);
+    left = std::move(right);
+  }
+  return Value(true);
+}
+
+bool Evaluator::compare(const Expr &expr, const std::string &op, const Value &left,
+                        const Value &right) {
+  if (op == "==" || op == "!=")
+    return equals(left, right) == (op == "==");
+  if (op == "in" || op == "not in")
+    return check(expr.offset, contains(right, left)) == (op == "in");
+  double a, b;
+  int order;
+  if (left.asText() && right.asText()) // bytes of UTF-8 sort as code points do
+    order = left.asText()->bytes().compare(right.asText()->bytes());
+  else if (left.toNumber(a) && right.toNumber(b))
+    order = a < b ? -1 : a > b ? 1 : 0;
+  else {
+    Error error = mismatch(op, left, right);
+    fail(error.code, expr.offset, error.message);
+    return false;
+  }
+  return op == "<" ? order < 0 : op == ">" ? order > 0 : op == "<=" ? order <= 0 : order >= 0;
+}
+
+} // namespace dsv3::text::jinja

@@ -1,0 +1,151 @@
+#include "runtime/text/jinja/Value.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace dsv3::text::jinja {
+
+const Value *Dict::find(std::string_view key) const {
+  for (const auto &entry : items)
+    if (entry.first == key)
+      return &entry.second;
+  return nullptr;
+}
+
+void Dict::set(const std::string &key, Value value) {
+  for (auto &entry : items)
+    if (entry.first == key) {
+      entry.second = std::move(value);
+      return;
+    }
+  items.emplace_back(key, std::move(value));
+}
+
+const List *Value::asList() const {
+  const ListPtr *p = std::get_if<ListPtr>(&data);
+  return p ? p->get() : nullptr;
+}
+
+const Dict *Value::asDict() const {
+  const DictPtr *p = std::get_if<DictPtr>(&data);
+  return p ? p->get() : nullptr;
+}
+
+Dict *Value::asNamespace() const {
+  const NamespacePtr *p = std::get_if<NamespacePtr>(&data);
+  return p ? p->get() : nullptr;
+}
+
+bool Value::toNumber(double &number) const {
+  if (const bool *b = asBool())
+    number = *b;
+  else if (const int64_t *i = asInt())
+    number = static_cast<double>(*i);
+  else if (const double *d = asFloat())
+    number = *d;
+  else
+    return false;
+  return true;
+}
+
+std::string Value::typeName() const {
+  if (const Undefined *u = std::get_if<Undefined>(&data))
+    return u->name.empty() ? "an undefined value" : "undefined '" + u->name + "'";
+  constexpr const char *names[] = {"",       "none", "bool", "integer",  "float",
+                                   "string", "list", "dict", "namespace"};
+  return names[data.index()];
+}
+
+bool Value::truthy() const {
+  double number;
+  if (toNumber(number))
+    return number != 0;
+  if (const Text *t = asText())
+    return !t->empty();
+  if (const List *l = asList())
+    return !l->empty();
+  if (const Dict *d = asDict())
+    return !d->entries().empty();
+  return asNamespace() != nullptr;
+}
+
+bool equals(const Value &a, const Value &b) {
+  if (a.asInt() && b.asInt())
+    return *a.asInt() == *b.asInt();
+  double x, y;
+  if (a.toNumber(x) && b.toNumber(y))
+    return x == y;
+  if (a.asText() && b.asText())
+    return a.asText()->bytes() == b.asText()->bytes();
+  if (a.asList() && b.asList()) {
+    const List &l = *a.asList(), &m = *b.asList();
+    return std::equal(l.begin(), l.end(), m.begin(), m.end(), equals);
+  }
+  if (a.asDict() && b.asDict()) {
+    const auto &l = a.asDict()->entries();
+    return l.size() == b.asDict()->entries().size() &&
+           std::all_of(l.begin(), l.end(), [&](const auto &entry) {
+             const Value *other = b.asDict()->find(entry.first);
+             return other && equals(entry.second, *other);
+           });
+  }
+  if (a.asNamespace() || b.asNamespace())
+    return a.asNamespace() == b.asNamespace();
+  return (a.isNone() && b.isNone()) || (a.isUndefined() && b.isUndefined());
+}
+
+Result<Text> toText(const Value &value) {
+  if (const Text *t = value.asText())
+    return *t;
+  if (value.isUndefined())
+    return Text();
+  if (value.isNone())
+    return Text("None", true);
+  if (const bool *b = value.asBool())
+    return Text(*b ? "True" : "False", true);
+  if (const int64_t *i = value.asInt())
+    return Text(std::to_string(*i), true);
+  if (const double *d = value.asFloat())
+    return Text(nlohmann::json(*d).dump(), true);
+  return unsupportedError("printing a " + value.typeName() + " (tojson prints one)");
+}
+
+Result<List> toList(const Value &value) {
+  if (const List *l = value.asList())
+    return *l;
+  List result;
+  if (value.isUndefined())
+    return result;
+  if (const Dict *d = value.asDict()) {
+    // Keys come from messages unless the template wrote them; nobody needs them trusted.
+    for (const auto &entry : d->entries())
+      result.push_back(Text(entry.first, false));
+    return result;
+  }
+  if (const Text *t = value.asText()) {
+    for (Text &c : t->characters())
+      result.push_back(std::move(c));
+    return result;
+  }
+  return checkpointError("expected a list, dict or string, got " + value.typeName());
+}
+
+Result<bool> contains(const Value &container, const Value &item) {
+  if (const Text *t = container.asText()) {
+    if (!item.asText())
+      return checkpointError("expected a string on the left of 'in', got " + item.typeName());
+    return t->bytes().find(item.asText()->bytes()) != std::string::npos;
+  }
+  if (const Dict *d = container.asDict())
+    return item.asText() && d->find(item.asText()->bytes());
+  Result<List> list = toList(container);
+  if (!list)
+    return list.error();
+  for (const Value &element : *list)
+    if (equals(element, item))
+      return true;
+  return false;
+}
+
+} // namespace dsv3::text::jinja
