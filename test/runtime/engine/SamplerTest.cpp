@@ -1,0 +1,167 @@
+#include "runtime/engine/Sampler.h"
+
+#include "runtime/engine/Philox.h"
+#include "runtime/reference/Sampling.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+
+using namespace dsv3;
+
+namespace {
+
+std::vector<float> randomLogits(int count, int seed, float spread = 3) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<float> out(count);
+  for (float &x : out)
+    x = normal(random);
+  return out;
+}
+
+SamplingParams withTemperature(double t) {
+  SamplingParams p;
+  p.temperature = t;
+  return p;
+}
+
+/// How often each id comes in `n` draws at positions 1..n.
+std::map<int, int> draws(const std::vector<float> &logits, const SamplingParams &params, int n) {
+  Sampler sampler(logits.size());
+  std::map<int, int> seen;
+  std::vector<int32_t> history;
+  for (int i = 0; i < n; ++i) {
+    history.push_back(0);
+    ++seen[sampler.sample(logits.data(), params, history)->id];
+  }
+  return seen;
+}
+
+// Known answers of the Random123 distribution, file kat_vectors.
+TEST(Philox, KnownAnswers) {
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  uint32_t f = 0xffffffff;
+  EXPECT_EQ(philox4x32({f, f, f, f}, {f, f}), (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Philox, DependsOnEachPartOfTheKey) {
+  double u = philoxUniform(1, 2, 3);
+  EXPECT_NE(u, philoxUniform(9, 2, 3));
+  EXPECT_NE(u, philoxUniform(1, 9, 3));
+  EXPECT_NE(u, philoxUniform(1, 2, 9));
+  EXPECT_NE(u, philoxUniform(1 + (uint64_t(1) << 40), 2, 3));
+  EXPECT_EQ(u, reference::sampleUniform(1, 2, 3));
+}
+
+TEST(Sampler, GreedyTakesTheLowerOfEquals) {
+  std::vector<float> logits = {1, 5, 5, -2};
+  Sampler sampler(4);
+  auto token = sampler.sample(logits.data(), {}, {0});
+  EXPECT_EQ(token->id, 1);
+  double sum = std::exp(-4.0) + 1 + 1 + std::exp(-7.0);
+  EXPECT_NEAR(token->logprob, -std::log(sum), 1e-15);
+}
+
+TEST(Sampler, FrequenciesFollowTheDistribution) {
+  std::vector<float> logits = {0, 1, 2, -1};
+  const int n = 40000;
+  auto seen = draws(logits, withTemperature(0.7), n);
+  double total = 0;
+  for (float x : logits)
+    total += std::exp(x / 0.7);
+  for (int i = 0; i < 4; ++i) {
+    double p = std::exp(logits[i] / 0.7) / total;
+    EXPECT_NEAR(seen[i], n * p, 4.5 * std::sqrt(n * p * (1 - p))) << "id " << i;
+  }
+}
+
+/// Every parameter alone and together, against the independent reference.
+TEST(Sampler, AgreesWithTheReference) {
+  Sampler sampler(50);
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> unit(0, 1);
+  int differentFromGreedy = 0;
+  for (int round = 0; round < 600; ++round) {
+    std::vector<float> logits = randomLogits(50, round);
+    SamplingParams p = withTemperature(0.3 + 2 * unit(random));
+    p.topK = round & 1 ? random() % 20 : 0;
+    p.topP = round & 2 ? 0.05 + 0.9 * unit(random) : 1;
+    p.minP = round & 4 ? 0.3 * unit(random) : 0;
+    p.repetitionPenalty = round & 8 ? 1.7 : 1;
+    p.seed = random();
+    p.stream = round;
+    std::vector<int32_t> history(1 + random() % 30);
+    for (int32_t &id : history)
+      id = random() % 50;
+    reference::Array<double> wide({50});
+    std::copy(logits.begin(), logits.end(), wide.data.begin());
+    reference::SamplingParams same{p.temperature, p.topK, p.topP, p.minP, p.repetitionPenalty};
+    auto want = reference::sample(wide, same, p.seed, p.stream, history.size(), history);
+    ASSERT_TRUE(bool(want));
+    EXPECT_EQ(sampler.sample(logits.data(), p, history)->id, *want) << "round " << round;
+    differentFromGreedy += *want != argmax(logits.data(), 50);
+  }
+  EXPECT_GT(differentFromGreedy, 100);
+}
+
+TEST(Sampler, FiltersKeepWhatTheySay) {
+  std::vector<float> logits = {0, 3, 2, 1};
+  SamplingParams p = withTemperature(1);
+  p.topK = 2;
+  auto seen = draws(logits, p, 500);
+  EXPECT_TRUE(seen[1] && seen[2] && !seen[0] && !seen[3]);
+  p = withTemperature(1);
+  p.topP = 0.7; // probabilities .644 .237 .087 .032: the second crosses 0.7
+  seen = draws(logits, p, 500);
+  EXPECT_TRUE(seen[1] && seen[2] && !seen[0] && !seen[3]);
+  p = withTemperature(1);
+  p.minP = 0.3; // ratios to the best: 1 .368 .135 .05
+  seen = draws(logits, p, 500);
+  EXPECT_TRUE(seen[1] && seen[2] && !seen[0] && !seen[3]);
+}
+
+TEST(Sampler, RepetitionPenaltyCountsAnIdOnce) {
+  std::vector<float> logits = {-1, 4, 3};
+  SamplingParams p;
+  p.repetitionPenalty = 1.5;
+  Sampler sampler(3);
+  EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 2) << "4 / 1.5 < 3";
+  p.repetitionPenalty = 1.3;
+  EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 1) << "4 / 1.3 > 3, however often it was seen";
+  EXPECT_EQ(sampler.sample(logits.data(), p, {1})->logprob, sampler.sample(logits.data(), {}, {1})->logprob)
+      << "log probabilities are those of the model";
+}
+
+TEST(Sampler, ExtremesAreSafe) {
+  std::vector<float> logits = {-3e38f, 3e38f, 0};
+  Sampler sampler(3);
+  EXPECT_EQ(sampler.sample(logits.data(), withTemperature(1e-300), {0})->id, 1);
+  logits[2] = std::numeric_limits<float>::quiet_NaN();
+  auto bad = sampler.sample(logits.data(), {}, {0});
+  ASSERT_FALSE(bool(bad));
+  EXPECT_EQ(bad.error().message, "logit 2 at position 1 is not finite");
+}
+
+TEST(Sampler, RefusesParametersOutOfRange) {
+  auto refused = [](auto change) {
+    SamplingParams p;
+    change(p);
+    return !p.validate();
+  };
+  EXPECT_TRUE(bool(SamplingParams().validate()));
+  EXPECT_TRUE(refused([](auto &p) { p.temperature = -1; }));
+  EXPECT_TRUE(refused([](auto &p) { p.temperature = NAN; }));
+  EXPECT_TRUE(refused([](auto &p) { p.topK = -3; }));
+  EXPECT_TRUE(refused([](auto &p) { p.topP = 0; }));
+  EXPECT_TRUE(refused([](auto &p) { p.topP = 1.5; }));
+  EXPECT_TRUE(refused([](auto &p) { p.minP = 2; }));
+  EXPECT_TRUE(refused([](auto &p) { p.repetitionPenalty = 0; }));
+}
+
+} // namespace
