@@ -93,10 +93,13 @@ def FuseGatedPass : Dsv3_Pass<"fuse-gated"> {
 def FuseLinearsPass : Dsv3_Pass<"fuse-linears"> {
   let summary = "Linears of one input in one";
   let description = [{
-    `linear`s with the same input and element type become one linear over the concatenated weight and a `split`;
-    in DeepSeek-V3 these are q_a and kv_a. Weight and site are named by joining the names (`l3.q_a_kv_a`). When
-    the scale grid does not continue in this order the reverse order is tried, else a remark is emitted and they
-    stay apart. Taps stay on the parts. Exact.
+    `linear`s with the same input, element type and weight scheme become one linear over the concatenated weight
+    and a `split`; in DeepSeek-V3 these are q_a and kv_a. Weight and site are named by joining the names
+    (`l3.q_a_kv_a`). When the scale grid does not continue in program order, each weight is tried as the last; when
+    it never does, a remark is emitted and they stay apart. Taps stay on the parts. A part that is only split
+    further is split at once. Exact.
+
+    Left alone: a linear whose result has heads, or whose weight is not a `dsv3.use`.
   }];
 }
 

@@ -4,10 +4,24 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
+using namespace mlir;
+
+namespace dsv3::ir {
+
+/// `custom<F64>`: MLIR itself prints 1.0e-06 as 9.9999999999999995E-7.
+static ParseResult parseF64(OpAsmParser &parser, FloatAttr &attr) {
+  double value;
+  if (parser.parseFloat(value))
+    return failure();
+  attr = parser.getBuilder().getF64FloatAttr(value);
+  return success();
+}
+static void printF64(OpAsmPrinter &printer, Operation *, FloatAttr attr) { printer << shortest(attr.getValueAsDouble()); }
+
+} // namespace dsv3::ir
+
 #define GET_OP_CLASSES
 #include "dialects/dsv3/Dsv3Ops.cpp.inc"
-
-using namespace mlir;
 
 namespace dsv3::ir {
 

@@ -98,7 +98,7 @@ def Dsv3_RmsNormOp : Dsv3_ComputeOp<"rms_norm"> {
                        F64Attr:$eps, StrAttr:$site);
   let results = (outs Optional<AnyRankedTensor>:$sum, AnyRankedTensor:$y);
   let assemblyFormat = [{
-    $x `,` $gamma (`residual` `(` $residual^ `:` type($residual) `)`)? `eps` $eps `site` $site attr-dict
+    $x `,` $gamma (`residual` `(` $residual^ `:` type($residual) `)`)? `eps` custom<F64>($eps) `site` $site attr-dict
     `:` type($x) `,` type($gamma) `->` (`sum` `(` type($sum)^ `)`)? type($y)
   }];
   let hasVerifier = 1;
@@ -215,7 +215,7 @@ def Dsv3_MlaAttentionOp : Dsv3_ComputeOp<"mla_attention"> {
   let arguments = (ins AnyRankedTensor:$q, Dsv3_KvType:$kv, I64Attr:$layer, AnyRankedTensor:$w_kvb,
                        Dsv3_SeqType:$seq, F64Attr:$scale, StrAttr:$site);
   let results = (outs AnyRankedTensor:$y);
-  let assemblyFormat = "$q `,` $kv `[` $layer `]` `,` $w_kvb `,` $seq `scale` $scale `site` $site attr-dict `:` type($q) `,` type($kv) `,` type($w_kvb) `->` type($y)";
+  let assemblyFormat = "$q `,` $kv `[` $layer `]` `,` $w_kvb `,` $seq `scale` custom<F64>($scale) `site` $site attr-dict `:` type($q) `,` type($kv) `,` type($w_kvb) `->` type($y)";
   let hasVerifier = 1;
 }
 
@@ -228,7 +228,7 @@ def Dsv3_LatentAttentionOp : Dsv3_ComputeOp<"latent_attention"> {
   let arguments = (ins AnyRankedTensor:$q_latent, AnyRankedTensor:$q_rope, Dsv3_KvType:$kv, I64Attr:$layer,
                        Dsv3_SeqType:$seq, F64Attr:$scale, StrAttr:$site);
   let results = (outs AnyRankedTensor:$y);
-  let assemblyFormat = "$q_latent `,` $q_rope `,` $kv `[` $layer `]` `,` $seq `scale` $scale `site` $site attr-dict `:` type($q_latent) `,` type($q_rope) `,` type($kv) `->` type($y)";
+  let assemblyFormat = "$q_latent `,` $q_rope `,` $kv `[` $layer `]` `,` $seq `scale` custom<F64>($scale) `site` $site attr-dict `:` type($q_latent) `,` type($q_rope) `,` type($kv) `->` type($y)";
   let hasVerifier = 1;
 }
 
@@ -246,7 +246,7 @@ def Dsv3_RouteOp : Dsv3_ComputeOp<"route"> {
   let arguments = (ins AnyRankedTensor:$logits, AnyRankedTensor:$bias, I64Attr:$groups, I64Attr:$keep,
                        I64Attr:$top, BoolAttr:$norm, F64Attr:$scale, StrAttr:$site);
   let results = (outs AnyRankedTensor:$ids, AnyRankedTensor:$weights);
-  let assemblyFormat = "$logits `,` $bias `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` $scale `site` $site attr-dict `:` type($logits) `,` type($bias) `->` type($ids) `,` type($weights)";
+  let assemblyFormat = "$logits `,` $bias `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` custom<F64>($scale) `site` $site attr-dict `:` type($logits) `,` type($bias) `->` type($ids) `,` type($weights)";
   let hasVerifier = 1;
 }
 
@@ -273,7 +273,7 @@ def Dsv3_GroupedLinearOp : Dsv3_ComputeOp<"grouped_linear"> {
 
 def Dsv3_CombineOp : Dsv3_ComputeOp<"combine"> {
   let summary = "Weighted sum of a token's expert rows";
-  let description = [{rows [R, D], row_of [T, k], weights [T, k] [, plus [T, D]] -> y [T, D]: starts from `plus` (or 0), adds weight * row in k order, in float32, and rounds once.}];
+  let description = [{rows [R, D], row_of [T, k], weights [T, k] [, plus [T, D]] -> y [T, D]: adds weight * row in k order from 0, then `plus`, in float32, and rounds once.}];
   let arguments = (ins AnyRankedTensor:$rows, AnyRankedTensor:$row_of, AnyRankedTensor:$weights,
                        Optional<AnyRankedTensor>:$plus, StrAttr:$site);
   let results = (outs AnyRankedTensor:$y);
@@ -296,7 +296,7 @@ def Dsv3_RoutedExpertsOp : Dsv3_ComputeOp<"routed_experts", [AttrSizedResultSegm
   let results = (outs AnyRankedTensor:$y, Optional<AnyRankedTensor>:$ids, Optional<AnyRankedTensor>:$weights);
   let assemblyFormat = [{
     $x `,` $logits `,` $bias `,` $w_gate `,` $w_up `,` $w_down (`plus` `(` $plus^ `:` type($plus) `)`)?
-    `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` $scale
+    `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` custom<F64>($scale)
     `via` `(` `gate_up` `:` $via_gate_up `,` `act` `:` $via_act `,` `down` `:` $via_down `)` `site` $site attr-dict
     `:` type($x) `,` type($logits) `,` type($bias) `,` type($w_gate) `,` type($w_up) `,` type($w_down)
     `->` type($y) (`ids` `(` type($ids)^ `)`)? (`weights` `(` type($weights)^ `)`)?

@@ -20,18 +20,28 @@ struct Real {
   bool operator==(double o) const { return value == o; }
 };
 
-/// Shortest decimal that reads back as `v`; always with a point, as MLIR's float literals need.
+/// Shortest decimal that reads back as `v`; always with a point, as MLIR's float literals need: "40.0", "0.072168784",
+/// "1.0e-06".
 inline std::string shortest(double v) {
-  char buf[40];
-  for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(buf, sizeof buf, "%.*g", digits, v);
+  char buf[64];
+  int digits = 1;
+  for (; digits < 17; ++digits) {
+    std::snprintf(buf, sizeof buf, "%.*e", digits - 1, v);
     if (std::strtod(buf, nullptr) == v)
       break;
   }
+  std::snprintf(buf, sizeof buf, "%.*e", digits - 1, v);
   std::string s = buf;
   size_t e = s.find('e');
+  if (e == std::string::npos) // inf, nan: no literal of MLIR, no value of ours
+    return s;
+  int exponent = std::atoi(s.c_str() + e + 1);
+  if (exponent >= -4 && exponent <= 15) { // what people read without counting digits
+    std::snprintf(buf, sizeof buf, "%.*f", digits - 1 > exponent ? digits - 1 - exponent : 1, v);
+    return buf;
+  }
   if (s.find('.') == std::string::npos)
-    s.insert(e == std::string::npos ? s.size() : e, ".0");
+    s.insert(e, ".0");
   return s;
 }
 

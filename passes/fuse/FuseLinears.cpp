@@ -11,6 +11,8 @@ namespace dsv3 {
 
 namespace {
 using Group = SmallVector<ir::LinearOp>;
+/// What the members of a group share: input, element type of the result, scheme of the weight.
+using Key = std::pair<Value, std::pair<Type, Attribute>>;
 
 /// "l3.q_a", "l3.kv_a" -> "l3.q_a_kv_a": the common prefix up to a dot, then what follows it in each.
 std::string join(ArrayRef<StringRef> names) {
@@ -29,10 +31,10 @@ struct FuseLinearsPass : impl::FuseLinearsPassBase<FuseLinearsPass> {
     symbols = &table;
     made.clear();
     for (auto program : getOperation().getOps<ir::ProgramOp>()) {
-      llvm::MapVector<std::pair<Value, Type>, Group> groups;
+      llvm::MapVector<Key, Group> groups;
       for (auto op : program.getBody().front().getOps<ir::LinearOp>())
         if (tensor(op.getY()).getRank() == 2 && op.getW().getDefiningOp<ir::UseOp>())
-          groups[{op.getX(), tensor(op.getY()).getElementType()}].push_back(op);
+          groups[{op.getX(), {tensor(op.getY()).getElementType(), tensor(op.getW()).getEncoding()}}].push_back(op);
       for (auto &[key, group] : groups)
         if (group.size() > 1)
           fuse(group);
@@ -40,14 +42,9 @@ struct FuseLinearsPass : impl::FuseLinearsPassBase<FuseLinearsPass> {
   }
 
 private:
-  void fuse(Group &group) {
-    FailureOr<RankedTensorType> type = weightType(group);
-    if (failed(type)) { // a partial scale block may only stand last
-      std::reverse(group.begin(), group.end());
-      type = weightType(group);
-    }
+  void fuse(Group group) {
+    FailureOr<RankedTensorType> type = arrange(group);
     if (failed(type)) {
-      std::reverse(group.begin(), group.end());
       group.front().emitRemark() << "left apart from its " << group.size() - 1
                                  << " neighbours: the scale grids of their weights do not continue";
       return;
@@ -75,8 +72,21 @@ private:
     flatten(split);
   }
 
-  FailureOr<RankedTensorType> weightType(ArrayRef<ir::LinearOp> group) {
-    return ir::concatType(llvm::map_to_vector(group, [](ir::LinearOp op) { return tensor(op.getW()); }), 0);
+  /// Type of the joined weight. A weight with a partial scale block may only stand last, so if program order fails,
+  /// each is tried there.
+  FailureOr<RankedTensorType> arrange(Group &group) {
+    auto weights = [](ArrayRef<ir::LinearOp> ops) {
+      return llvm::map_to_vector(ops, [](ir::LinearOp op) { return tensor(op.getW()); });
+    };
+    FailureOr<RankedTensorType> type = ir::concatType(weights(group), 0);
+    for (size_t i = 0; failed(type) && i + 1 < group.size(); ++i) {
+      Group order(group);
+      std::rotate(order.begin() + i, order.begin() + i + 1, order.end());
+      type = ir::concatType(weights(order), 0);
+      if (succeeded(type))
+        group = order;
+    }
+    return type;
   }
 
   /// The joined weight, made once for all programs.

@@ -1,0 +1,85 @@
+// Routing and the routed experts.
+#include "passes/bind/Lowering.h"
+#include "passes/specialize/Taps.h"
+
+using namespace mlir;
+
+namespace dsv3::bind {
+
+static const kernel::NumericsAttr unbound;     ///< set by bind-kernels
+static const kernel::ScheduleAttr unscheduled; ///< likewise
+
+/// `dsv3.route` and the routing of `dsv3.routed_experts` name their operands and attributes alike.
+template <typename Op> static kernel::RouteOp route(Op op, StringAttr site, Lowering &l) {
+  SmallVector<int64_t> shape{tensorType(op.getLogits()).getDimSize(0), int64_t(op.getTop())};
+  Value ids = l.empty(op.getLoc(), shape, l.b.getI32Type()), weights = l.empty(op.getLoc(), shape, l.b.getF32Type());
+  return kernel::RouteOp::create(l.b, op.getLoc(), ids.getType(), weights.getType(), op.getLogits(), op.getBias(), ids, weights,
+                                 op.getGroupsAttr(), op.getKeepAttr(), op.getTopAttr(), op.getNormAttr(), op.getScaleAttr(), unbound,
+                                 unscheduled, site);
+}
+
+LogicalResult lower(ir::RouteOp op, Lowering &l) {
+  l.replace(op, route(op, op.getSiteAttr(), l)->getResults());
+  return success();
+}
+
+LogicalResult lower(ir::RoutedExpertsOp op, Lowering &l) {
+  OpBuilder &b = l.b;
+  Location loc = op.getLoc();
+  auto site = [&](StringRef name) { return b.getStringAttr(siblingSite(op.getSite(), name)); };
+  RankedTensorType gate = tensorType(op.getWGate()), y = tensorType(op.getY());
+  int64_t tokens = y.getDimSize(0), rows = tokens * int64_t(op.getTop());
+
+  kernel::RouteOp routing = route(op, site("route"), l);
+  Value offsets = l.empty(loc, {gate.getDimSize(0) + 1}, b.getI32Type()), tokenOf = l.empty(loc, {rows}, b.getI32Type());
+  Value rowOf = l.empty(loc, routing.getIds().getType());
+  auto dispatch = kernel::DispatchOp::create(b, loc, offsets.getType(), tokenOf.getType(), rowOf.getType(), routing.getIds(), offsets, tokenOf,
+                                             rowOf, unbound, unscheduled, site("dispatch"));
+  Value act = l.empty(loc, {rows, gate.getDimSize(1)}, op.getViaAct());
+  act = kernel::GroupedGatedGemmOp::create(b, loc, act.getType(), op.getX(), op.getWGate(), op.getWUp(), dispatch.getOffsets(),
+                                           dispatch.getTokenOf(), act, op.getViaGateUpAttr(), unbound, unscheduled, site("act"));
+  Value down = l.empty(loc, {rows, y.getDimSize(1)}, op.getViaDown());
+  down = kernel::GroupedGemmOp::create(b, loc, down.getType(), act, op.getWDown(), dispatch.getOffsets(), down, unbound, unscheduled,
+                                       site("down"));
+  Value out = l.empty(loc, y);
+  out = kernel::CombineOp::create(b, loc, y, down, dispatch.getRowOf(), routing.getWeights(), op.getPlus(), out, unbound, unscheduled,
+                                  op.getSiteAttr());
+  op.getY().replaceAllUsesWith(out);
+  if (op.getIds())
+    op.getIds().replaceAllUsesWith(routing.getIds());
+  if (op.getWeights())
+    op.getWeights().replaceAllUsesWith(routing.getWeights());
+  op.erase();
+  return success();
+}
+
+//===-- Layers that fusion left in pieces ---------------------------------===//
+
+/// The tap that reads an inner value of the layer behind `op`, or null.
+static ir::TapOp innerTap(Operation *op) {
+  SmallVector<Operation *> work{op};
+  while (!work.empty())
+    for (Operation *user : work.pop_back_val()->getUsers()) {
+      if (auto tap = dyn_cast<ir::TapOp>(user))
+        return tap;
+      if (isa<ir::GroupedLinearOp, ir::SwigluOp>(user))
+        work.push_back(user);
+    }
+  return {};
+}
+
+/// Rows gathered by expert exist inside kernels only, so there is nothing a tap could copy.
+static LogicalResult refuse(Operation *op, StringRef site) {
+  InFlightDiagnostic diagnostic = op->emitOpError() << "expected the routed layer at \"" << site << "\" to be one op";
+  if (ir::TapOp tap = innerTap(op))
+    diagnostic << ", got a tap on its inner value \"" << tap.getName() << "\"; taps can read its router logits \""
+               << siblingSite(site, "router") << "\", its routing \"" << siblingSite(site, "route.ids") << "\" and \""
+               << siblingSite(site, "route.weights") << "\", and its result";
+  return diagnostic;
+}
+
+LogicalResult lower(ir::DispatchOp op, Lowering &) { return refuse(op, op.getSite()); }
+LogicalResult lower(ir::GroupedLinearOp op, Lowering &) { return refuse(op, op.getSite()); }
+LogicalResult lower(ir::CombineOp op, Lowering &) { return refuse(op, op.getSite()); }
+
+} // namespace dsv3::bind
