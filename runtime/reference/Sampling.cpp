@@ -164,9 +164,9 @@ Result<Array<T>> sampleDistribution(const Array<T> &logits, const SamplingParams
   }
   for (T &v : work.data)
     v /= T(p.temperature);
+  filterMinP(work.data, p.minP);
   filterTopK(work.data, p.topK);
   filterTopP(work.data, p.topP);
-  filterMinP(work.data, p.minP);
   work.data = probabilities(work.data);
   return work;
 }

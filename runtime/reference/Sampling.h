@@ -36,10 +36,11 @@ template <typename T> Result<Array<T>> logSoftmax(const Array<T> &logits);
 ///  1. repetition penalty: a logit whose id is in `seen` is divided by it if
 ///     positive, else multiplied (Keskar et al. 2019, CTRL);
 ///  2. logits / temperature;
-///  3. top-k: all below the k-th largest go (ties with it stay);
-///  4. top-p: over the renormalised rest from the most probable down, ties by
-///     lower id, a token stays while the sum before it is below p;
-///  5. min-p: all below minP times the largest probability go.
+///  3. min-p: all below minP times the largest probability go;
+///  4. top-k: all below the k-th largest go (ties with it stay);
+///  5. top-p: over the renormalised rest from the most probable down, ties by
+///     lower id, a token stays while the sum before it is below p.
+/// This is vLLM's order: min-p, which looks at every token, comes first.
 /// The best token always stays. Temperature 0 gives all mass to the greedy one.
 /// Errors: parameters out of range, an id in `seen` outside the vocabulary, and
 /// those of `greedy`.

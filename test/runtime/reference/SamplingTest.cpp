@@ -77,11 +77,11 @@ TEST(Sampling, TopPSeesTheRestOfTopK) {
   EXPECT_THAT(dist({0.1, 0.4, 0.2, 0.3}, p), ElementsAre(0, 1, 0, 0));
 }
 
-TEST(Sampling, TopPSeesWhatMinPWouldRemove) {
+TEST(Sampling, TopPSeesTheRestOfMinP) {
   SamplingParams p;
-  p.topP = 0.45; // 0.4 is not enough; were min-p first, 4/7 would be
+  p.topP = 0.45; // after min-p the best has 4/7 = 0.571, alone enough; before, 0.4 is not
   p.minP = 0.6;
-  EXPECT_THAT(dist({0.1, 0.4, 0.2, 0.3}, p), ElementsAre(0, 0.571428571, 0, 0.428571429));
+  EXPECT_THAT(dist({0.1, 0.4, 0.2, 0.3}, p), ElementsAre(0, 1, 0, 0));
 }
 
 TEST(Sampling, RepetitionPenaltyDividesOrMultipliesOnce) {
