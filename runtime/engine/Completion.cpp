@@ -1,0 +1,89 @@
+#include "runtime/engine/Completion.h"
+
+#include <algorithm>
+
+namespace dsv3 {
+
+namespace {
+
+double milliseconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration<double, std::milli>(d).count();
+}
+
+} // namespace
+
+Result<std::unique_ptr<Completion>> Completion::create(const text::Tokenizer *tokenizer, const CompletionParams &params,
+                                                       const std::vector<int32_t> &eosIds, OnText onText) {
+  if (!tokenizer && !params.stops.empty())
+    return usageError("--stop needs a tokenizer, and the artifact has none");
+  Result<text::StopMatcher> matcher = text::StopMatcher::create(params.stops);
+  if (!matcher)
+    return matcher.error();
+  return std::unique_ptr<Completion>(new Completion(tokenizer, params, eosIds, std::move(*matcher), std::move(onText)));
+}
+
+Completion::Completion(const text::Tokenizer *tokenizer, const CompletionParams &params,
+                       const std::vector<int32_t> &eosIds, text::StopMatcher matcher, OnText onText)
+    : params(params), eosIds(eosIds), matcher(std::move(matcher)), onText(std::move(onText)) {
+  if (tokenizer)
+    decoder.emplace(*tokenizer, /*skipSpecial=*/true);
+}
+
+Request Completion::request(std::vector<int32_t> prompt) {
+  Request r;
+  r.prompt = std::move(prompt);
+  r.sampling = params.sampling;
+  r.maxTokens = params.maxTokens;
+  if (!params.ignoreEos)
+    r.endIds = eosIds;
+  r.onToken = [this](const SampledToken &token) { return take(token); };
+  r.onFinish = [this](FinishReason why) { finish(why); };
+  start = first = last = Clock::now();
+  return r;
+}
+
+bool Completion::take(const SampledToken &token) {
+  last = Clock::now();
+  if (tokenIds.empty())
+    first = last;
+  tokenIds.push_back(token.id);
+  tokenLogprobs.push_back(token.logprob);
+  // An end id is no text, whether or not the tokenizer calls it special.
+  bool isEnd = std::find(eosIds.begin(), eosIds.end(), token.id) != eosIds.end();
+  if (decoder && !isEnd)
+    show(matcher.push(decoder->push(token.id)));
+  return !matcher.stopped();
+}
+
+void Completion::finish(FinishReason why) {
+  if (decoder && !matcher.stopped()) {
+    show(matcher.push(decoder->flush()));
+    show(matcher.flush());
+    if (matcher.stopped() && why == FinishReason::Length)
+      why = FinishReason::Stop; // only now did the text become certain
+  }
+  reason = why;
+  if (onDone)
+    onDone();
+}
+
+void Completion::show(const std::string &piece) {
+  if (piece.empty())
+    return;
+  shown += piece;
+  if (onText)
+    onText(piece);
+}
+
+CompletionTimings Completion::timings() const {
+  CompletionTimings t;
+  double total = milliseconds(last - start);
+  t.ttftMs = milliseconds(first - start);
+  if (tokenIds.size() > 1)
+    t.tpotMs = milliseconds(last - first) / double(tokenIds.size() - 1);
+  if (total > 0)
+    t.tokensPerSecond = double(tokenIds.size()) * 1000 / total;
+  return t;
+}
+
+} // namespace dsv3

@@ -1,0 +1,47 @@
+// The text side of an artifact: its tokenizer, begin token and chat template.
+#pragma once
+
+#include "runtime/core/Result.h"
+#include "runtime/engine/Artifact.h"
+#include "runtime/text/ChatTemplate.h"
+#include "runtime/text/Tokenizer.h"
+#include "runtime/text/TokenizerConfig.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dsv3 {
+
+/// Movable; `tokenizer()` keeps its address only as long as the object is not moved.
+class TextModel {
+public:
+  /// An artifact without tokenizer.json loads too: then only ids work. BadCheckpoint for
+  /// files that are there but damaged.
+  static Result<TextModel> load(const Artifact &artifact);
+
+  /// nullptr when the artifact has none.
+  const text::Tokenizer *tokenizer() const { return tokens ? &*tokens : nullptr; }
+
+  /// The begin token of the tokenizer's configuration, else the model's.
+  std::optional<int32_t> bosId() const;
+
+  /// Text of the operator: special tokens are parsed, BOS is added if the configuration
+  /// says so. Usage error naming `what` ("--prompt") without a tokenizer.
+  Result<std::vector<int32_t>> encodePrompt(const std::string &prompt, const std::string &what) const;
+
+  /// Messages by the chat template; their content is never parsed for special tokens.
+  /// Usage error naming `what` without a tokenizer; errors of the template.
+  Result<std::vector<int32_t>> encodeChat(const std::vector<text::ChatMessage> &messages,
+                                          const std::string &what) const;
+
+  /// Plain text as data: no special tokens, no BOS. Needs a tokenizer.
+  std::vector<int32_t> encodeText(const std::string &content) const;
+
+private:
+  std::optional<text::Tokenizer> tokens;
+  text::TokenizerConfig config;
+  std::optional<int32_t> modelBos;
+};
+
+} // namespace dsv3
