@@ -210,7 +210,8 @@ Value Evaluator::evaluateCall(const Expr &expr) {
   if (!expr.operands.empty())
     return check(expr.offset, callMethod(expr.name, self, arguments));
   if (expr.name == "raise_exception") {
-    const Text *text = arguments.positional.size() == 1 ? arguments.positional[0].asText() : nullptr;
+    const List &given = arguments.positional;
+    const Text *text = given.size() == 1 ? given[0].asText() : nullptr;
     std::string reason = text ? text->bytes() : "no reason given";
     std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < 0x20; }, ' ');
     fail(ExitCode::Usage, expr.offset, "the template refuses the messages: " + reason);

@@ -241,7 +241,8 @@ std::string describePosition(std::string_view source, size_t offset) {
   std::string_view before = source.substr(0, offset);
   size_t line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
   size_t newline = before.rfind('\n');
-  std::string_view current = newline == std::string_view::npos ? before : before.substr(newline + 1);
+  std::string_view current =
+      newline == std::string_view::npos ? before : before.substr(newline + 1);
   auto startsCharacter = [](char c) { return (c & 0xC0) != 0x80; };
   size_t column =
       1 + static_cast<size_t>(std::count_if(current.begin(), current.end(), startsCharacter));

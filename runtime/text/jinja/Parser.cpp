@@ -89,7 +89,8 @@ Stmt Parser::parseStatement() {
   }
   for (const char *stray : {"elif", "else", "endif", "endfor", "endset"})
     if (word.text == stray)
-      tokens.fail(ExitCode::BadCheckpoint, word.offset, "'" + word.text + "' without its beginning");
+      tokens.fail(ExitCode::BadCheckpoint, word.offset,
+                  "'" + word.text + "' without its beginning");
   tokens.unsupported(word.offset, "statement '" + word.text + "'");
   return make(Stmt::Data, word.offset);
 }

@@ -51,7 +51,9 @@ public:
 
   static Value none() { return Value(Storage(None{})); }
   static Value undefined(std::string name) { return Value(Storage(Undefined{std::move(name)})); }
-  static Value makeNamespace(Dict d) { return Value(Storage(std::make_shared<Dict>(std::move(d)))); }
+  static Value makeNamespace(Dict d) {
+    return Value(Storage(std::make_shared<Dict>(std::move(d))));
+  }
 
   bool isUndefined() const { return std::holds_alternative<Undefined>(data); }
   bool isNone() const { return std::holds_alternative<None>(data); }
