@@ -11,7 +11,7 @@ namespace dsv3 {
 #include "passes/Passes.h.inc"
 
 namespace {
-/// Names of weights that a program reads, directly or through recipes.
+/// Names of weights that a program reads, directly, packed or through recipes.
 llvm::StringSet<> readWeights(ModuleOp module) {
   SymbolTable symbols(module);
   llvm::StringSet<> live;
@@ -21,6 +21,8 @@ llvm::StringSet<> readWeights(ModuleOp module) {
       work.push_back(live.find(name)->getKey());
   };
   module.walk([&](ir::UseOp use) { mark(use.getWeight()); });
+  for (auto packed : module.getOps<kernel::WeightOp>())
+    mark(packed.getSource());
   while (!work.empty())
     if (auto weight = symbols.lookup<ir::WeightOp>(work.pop_back_val()))
       cast<ir::WeightSource>(weight.getSource()).forEachSymbol(mark);

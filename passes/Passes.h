@@ -1,7 +1,8 @@
-// Passes over the dsv3 dialect. Their contracts are in Passes.td.
+// Passes over the dsv3 and kernel dialects. Their contracts are in Passes.td.
 #pragma once
 
 #include "dialects/dsv3/Dsv3Dialect.h"
+#include "dialects/kernel/KernelDialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

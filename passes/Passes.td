@@ -1,11 +1,11 @@
-// Passes of the stages import to fuse: what goes in, what comes out, what is refused.
+// Passes of the stages import to pack: what goes in, what comes out, what is refused.
 #ifndef DSV3_PASSES
 #define DSV3_PASSES
 
 include "mlir/Pass/PassBase.td"
 
 class Dsv3_Pass<string flag> : Pass<"dsv3-" # flag, "::mlir::ModuleOp"> {
-  let dependentDialects = ["::dsv3::ir::Dsv3Dialect"];
+  let dependentDialects = ["::dsv3::ir::Dsv3Dialect", "::dsv3::kernel::KernelDialect"];
 }
 
 def VerifyStagePass : Dsv3_Pass<"verify-stage"> {
@@ -43,7 +43,8 @@ def MakeProgramsPass : Dsv3_Pass<"make-programs"> {
     | `@mtp_tC` | mtp | C | max-batch | logits [C, V], kv |
 
     Results carry `dsv3.name`. Capacities are static, the true number of rows is data of the step. The
-    originals are erased. A decode step has one row a sequence in sequence order, so it selects nothing.
+    originals are erased, and the module gets `dsv3.capacities`, the sizes of the step buffer. A decode step has
+    one row a sequence in sequence order, so it selects nothing.
 
     Taps stay in prefill, score and mtp programs and are dropped from decode: they show the states of a
     prompt, and decode computes attention in another form, in which some of them do not exist.
@@ -52,7 +53,8 @@ def MakeProgramsPass : Dsv3_Pass<"make-programs"> {
   }];
   let options = [
     Option<"maxBatch", "max-batch", "int64_t", "8", "Sequences of a step">,
-    Option<"prefillChunk", "prefill-chunk", "int64_t", "256", "Tokens of a prefill step">
+    Option<"prefillChunk", "prefill-chunk", "int64_t", "256", "Tokens of a prefill step">,
+    Option<"maxModelLen", "max-model-len", "int64_t", "4096", "Tokens of a sequence">
   ];
 }
 
@@ -113,10 +115,82 @@ def FuseMoePass : Dsv3_Pass<"fuse-moe"> {
   }];
 }
 
+//===-- bind --------------------------------------------------------------===//
+
+def LowerToKernelPass : Dsv3_Pass<"lower-to-kernel"> {
+  let summary = "Every dsv3 op as launches in destination-passing style";
+  let description = [{
+    In: programs of stage fuse and the module's `dsv3.capacities`. Out: kernel ops without numerics and schedule,
+    each with its `kernel.empty` destinations; besides, only `dsv3.use` and `dsv3.return` stay.
+
+    | dsv3 | kernel |
+    |---|---|
+    | embed, linear, gated_linear, batched_linear, add, swiglu, select_rows, route | embed, gemm, gated_gemm, batched_gemm, add, swiglu, select_rows, route |
+    | rms_norm | norm, with a residual add_norm |
+    | split | a view per part that is read; views of views fold |
+    | concat of two parts | concat |
+    | rope | rope, in the buffer of x when nobody reads x afterwards |
+    | kv_append | kv_append, which does the norm and the rotation of its rows too: it reads the value that was split |
+    | mla_attention | kv_expand, attn_prefill with weights `@W.kn` [H, nope, latent] and `@W.v` [H, v, latent], recipes over `@W` |
+    | latent_attention | attn_decode |
+    | routed_experts | route, dispatch, grouped_gated_gemm, grouped_gemm, combine; sites X.route, X.dispatch, X.act, X.down |
+    | tap | tap; a part of a value is copied to rows of its own first, by a concat of its halves |
+
+    Norm, rotation and split that fed an append stay only for taps. cos and sin are one weight `@rope_table`
+    [max_model_len, dims] per distinct rotary embedding.
+
+    Refused: a concat of other than two parts; an append whose latent and key are not norm and rotation of
+    neighbouring parts of one split, or are rounded to another type than the cache's; an attention whose w_kvb
+    is no weight; a routed layer in pieces, with the tap that is the reason.
+  }];
+}
+
+def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {
+  let summary = "Numerics and schedule of every launch";
+  let description = [{
+    Asks the target's registry: each kernel op gets the numerics and the schedule of the first emitter that
+    accepts it. Choices made before are replaced. `remarks` reports them.
+
+    Refused: an unknown target; an op without emitter; an op that its emitter refuses, with the reason.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"x86-64\"", "Target whose kernels are chosen">,
+    Option<"remarks", "remarks", "bool", "false", "Emit a remark for each choice">
+  ];
+}
+
+def VerifyNumericsPass : Dsv3_Pass<"verify-numerics"> {
+  let summary = "Equal bits in all buckets";
+  let description = [{
+    Launches of one site and op must have equal numerics in all programs of a family (prefill and score are one),
+    and programs of one phase the same list of sites and ops, in order. Changes nothing. Runs again after every
+    later stage.
+
+    Refused: a difference; the message names both programs.
+  }];
+}
+
+//===-- pack --------------------------------------------------------------===//
+
+def PackWeightsPass : Dsv3_Pass<"pack-weights"> {
+  let summary = "One layout and one place in the weights file for every weight";
+  let description = [{
+    In: launches with schedules. For each `dsv3.weight` that launches read, the emitters of all readers in all
+    programs say which encoding they want; a reader without a wish gets rows as they are. Out: `@W.packed`, a
+    `kernel.weight` with its bytes at a 4 KiB aligned offset of the weights file, in the order of the recipes, and
+    `kernel.use` in the place of `dsv3.use`. Recipes stay as sources. Two symbols with equal recipe and type
+    are stored once when their readers agree.
+
+    Refused: readers of one symbol that want different encodings (the message lists program, site and wish); a
+    weight read by something else than a launch.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"x86-64\"", "Target whose kernels read the weights">];
+}
+
 def EraseUnusedWeightsPass : Dsv3_Pass<"erase-unused-weights"> {
   let summary = "Weights that no program reads";
   let description = [{
-    Erases each `dsv3.weight` that no `dsv3.use` reads, directly or through recipes. A checkpoint tensor that
+    Erases each `dsv3.weight` that no `dsv3.use` and no `kernel.weight` reads, directly or through recipes. A checkpoint tensor that
     loses its last reader becomes `dsv3.ignored` with reason "no_reader", so that the ledger stays complete.
   }];
 }

@@ -2,6 +2,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Verifiers.h"
+#include "passes/bind/VerifyBind.h"
 #include "passes/specialize/Taps.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -28,6 +29,7 @@ static void buildSpecialize(OpPassManager &pm, const CompileOptions &options) {
   MakeProgramsPassOptions programs;
   programs.maxBatch = options.maxBatch;
   programs.prefillChunk = options.prefillChunk;
+  programs.maxModelLen = options.maxModelLen;
   pm.addPass(createMakeProgramsPass(programs));
   pm.addPass(createAbsorbMlaPass());
   pm.addPass(createEraseUnusedWeightsPass());
@@ -41,10 +43,23 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &) {
   pm.addPass(createEraseUnusedWeightsPass());
 }
 
+static void buildBind(OpPassManager &pm, const CompileOptions &) {
+  pm.addPass(createLowerToKernelPass());
+  pm.addPass(createBindKernelsPass());
+  pm.addPass(createEraseUnusedWeightsPass());
+}
+
+static void buildPack(OpPassManager &pm, const CompileOptions &) {
+  pm.addPass(createPackWeightsPass());
+  pm.addPass(createEraseUnusedWeightsPass());
+}
+
 static constexpr Stage table[] = {
     {"import", buildImport, verifyImport},
     {"specialize", buildSpecialize, verifySpecialize},
     {"fuse", buildFuse, verifyFuse},
+    {"bind", buildBind, verifyBind},
+    {"pack", buildPack, verifyPack},
 };
 
 llvm::ArrayRef<Stage> stages() { return table; }

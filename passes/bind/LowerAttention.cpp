@@ -6,9 +6,6 @@ using namespace mlir;
 
 namespace dsv3::bind {
 
-static const kernel::NumericsAttr unbound;     ///< set by bind-kernels
-static const kernel::ScheduleAttr unscheduled; ///< likewise
-
 /// Whether the buffer of x may be overwritten: a launch wrote it, and after the rope nobody reads it.
 static bool mayRotateInPlace(ir::RopeOp op) {
   if (op.getX().getType() != op.getType() || !isa_and_nonnull<kernel::KernelOp>(op.getX().getDefiningOp()))

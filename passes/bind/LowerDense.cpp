@@ -5,9 +5,6 @@ using namespace mlir;
 
 namespace dsv3::bind {
 
-static const kernel::NumericsAttr unbound;     ///< set by bind-kernels
-static const kernel::ScheduleAttr unscheduled; ///< likewise
-
 LogicalResult lower(ir::EmbedOp op, Lowering &l) {
   Value out = l.empty(op.getLoc(), op.getType());
   l.replace(op, kernel::EmbedOp::create(l.b, op.getLoc(), op.getType(), op.getIds(), op.getTable(), out, unbound, unscheduled,

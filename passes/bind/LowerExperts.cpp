@@ -6,9 +6,6 @@ using namespace mlir;
 
 namespace dsv3::bind {
 
-static const kernel::NumericsAttr unbound;     ///< set by bind-kernels
-static const kernel::ScheduleAttr unscheduled; ///< likewise
-
 /// `dsv3.route` and the routing of `dsv3.routed_experts` name their operands and attributes alike.
 template <typename Op> static kernel::RouteOp route(Op op, StringAttr site, Lowering &l) {
   SmallVector<int64_t> shape{tensorType(op.getLogits()).getDimSize(0), int64_t(op.getTop())};

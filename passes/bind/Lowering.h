@@ -9,6 +9,10 @@
 
 namespace dsv3::bind {
 
+/// What `--dsv3-bind-kernels` sets later.
+inline const kernel::NumericsAttr unbound;
+inline const kernel::ScheduleAttr unscheduled;
+
 /// The state of one lowering. `b` stands before the op that is being lowered.
 class Lowering {
 public:

@@ -1,4 +1,5 @@
 // --dsv3-make-programs
+#include "codegen/targets/KernelEmitter.h"
 #include "passes/Options.h"
 #include "passes/Passes.h"
 
@@ -166,12 +167,15 @@ struct MakeProgramsPass : impl::MakeProgramsPassBase<MakeProgramsPass> {
     for (ir::ProgramOp program : {trunk, head, mtp})
       if (program)
         program->erase();
+    auto capacities = codegen::Capacities::derive(std::max<int64_t>(prefillChunk, maxBatch), maxBatch, maxModelLen);
+    getOperation()->setAttr(codegen::kCapacitiesAttr, capacities.toAttr(&getContext()));
   }
 
 private:
   LogicalResult check() {
-    if (maxBatch <= 0 || prefillChunk <= 0)
-      return getOperation().emitError() << "expected positive max-batch and prefill-chunk, got " << maxBatch << " and " << prefillChunk;
+    if (maxBatch <= 0 || prefillChunk <= 0 || maxModelLen <= 0)
+      return getOperation().emitError() << "expected positive max-batch, prefill-chunk and max-model-len, got " << maxBatch << ", "
+                                        << prefillChunk << " and " << maxModelLen;
     for (auto [name, program] : {std::pair<StringRef, ir::ProgramOp>{"trunk", trunk}, {"head", head}})
       if (!program)
         return getOperation().emitError() << "expected a program @" << name << ", got none";

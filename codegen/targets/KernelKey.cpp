@@ -1,0 +1,40 @@
+// When two launches may share one body.
+#include "codegen/targets/RowClass.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+static void printOperand(llvm::raw_ostream &os, OpOperand &operand) {
+  Value value = operand.get();
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  if (!tensor) {
+    os << value.getType();
+    return;
+  }
+  SmallVector<int64_t> shape(tensor.getShape());
+  if (!shape.empty() && hasCapacityRows(operand))
+    shape[0] = ShapedType::kDynamic;
+  os << RankedTensorType::get(shape, tensor.getElementType(), tensor.getEncoding());
+  if (value.getDefiningOp<kernel::ViewOp>()) {
+    kernel::RowAccess access = kernel::getRowAccess(value);
+    os << " lanes " << access.offset << " of " << access.stride;
+  }
+}
+
+std::string kernelKey(Operation *op) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << op->getName() << "(";
+  llvm::interleaveComma(op->getOpOperands(), os, [&](OpOperand &operand) { printOperand(os, operand); });
+  os << ")";
+  // Both are launch data: the site is a name, the layer a constant behind the step's scalars.
+  for (NamedAttribute attr : op->getAttrs())
+    if (attr.getName() != "site" && attr.getName() != "layer")
+      os << " " << attr.getName().getValue() << " = " << attr.getValue();
+  return key;
+}
+
+} // namespace dsv3::codegen

@@ -1,0 +1,15 @@
+// What a dimension of a launch's operand counts.
+#pragma once
+
+#include "codegen/targets/KernelEmitter.h"
+
+namespace dsv3::codegen {
+
+/// Whether an operand is a weight: its dims are sizes of the model, never capacities.
+bool isWeight(mlir::Value value);
+
+/// Whether dim 0 of an operand is a capacity (tokens, sequences, routed rows, key blocks): not of weights, nor of
+/// the experts' offsets.
+bool hasCapacityRows(mlir::OpOperand &operand);
+
+} // namespace dsv3::codegen
