@@ -1,7 +1,8 @@
 """The same request gives the same bits: alone or among others, in any slot, bucket, chunking and thread count.
 
-Compared are the prompt's logits at every position, the tokens generated after it, and their log
-probabilities as printed (enough digits to be exact), so that prefill and decode are both covered.
+Compared are the prompt's logits at every position (from the score program), the tokens generated
+after it, and their log probabilities as printed, with enough digits to be exact: the first is made
+by prefill, the others by decode over the cache that prefill wrote.
 """
 import random
 
