@@ -66,7 +66,7 @@ void ThreadPool::run(int64_t tiles, Body body, void *context) {
   uint32_t epoch = static_cast<uint32_t>(ticket.load(std::memory_order_relaxed) >> 32) + 1;
   // Sequentially consistent together with `sleepers`: a thread about to sleep either sees
   // this ticket or is counted below.
-  ticket.store(uint64_t(epoch) << 32);
+  ticket.store(uint64_t(epoch) << 32 | uint64_t(chunks));
   if (sleepers.load() > 0) {
     std::lock_guard<std::mutex> lock(mutex);
     wake.notify_all();
@@ -79,15 +79,16 @@ void ThreadPool::run(int64_t tiles, Body body, void *context) {
 void ThreadPool::takeChunks(uint32_t epoch, void *scratchOfThread) {
   uint64_t t = ticket.load(std::memory_order_acquire);
   while (static_cast<uint32_t>(t >> 32) == epoch) {
-    int64_t chunk = static_cast<uint32_t>(t);
+    int64_t untaken = static_cast<uint32_t>(t);
+    if (untaken == 0)
+      return;
     int64_t chunks = jobChunks.load(std::memory_order_relaxed);
     int64_t tiles = jobTiles.load(std::memory_order_relaxed);
     Body body = jobBody.load(std::memory_order_relaxed);
     void *context = jobContext.load(std::memory_order_relaxed);
-    if (chunk >= chunks)
-      return;
-    if (!ticket.compare_exchange_weak(t, t + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+    if (!ticket.compare_exchange_weak(t, t - 1, std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
+    int64_t chunk = chunks - untaken;
     body(context, tiles * chunk / chunks, tiles * (chunk + 1) / chunks, scratchOfThread);
     chunksLeft.fetch_sub(1, std::memory_order_acq_rel);
     t = ticket.load(std::memory_order_acquire);

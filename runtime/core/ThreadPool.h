@@ -45,9 +45,10 @@ private:
   void sleepUntilNewJob(uint32_t seen);
   bool isNew(uint32_t seen) const;
 
-  // The job. `ticket` = epoch << 32 | next chunk: a compare-and-swap that still sees the
-  // epoch proves that the fields read before it belong to this job, because a job's fields
-  // change only after all of its chunks are done.
+  // The job. `ticket` = epoch << 32 | chunks nobody has taken. A compare-and-swap that takes
+  // one proves that the fields read before it belong to this job: they change only after all
+  // of its chunks are done, and this one was not. The count lives in the ticket, because a
+  // late thread could hold a finished job's ticket against the next job's count.
   std::atomic<uint64_t> ticket{0};
   std::atomic<int64_t> chunksLeft{0};
   std::atomic<int64_t> jobTiles{0};

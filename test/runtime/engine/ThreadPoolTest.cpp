@@ -50,6 +50,14 @@ TEST(ThreadPool, ManyJobsOneAfterAnother) {
     expectEachTileOnce(pool, i % 17);
 }
 
+/// A thread that comes late for a small job must not take part in the next, larger one with
+/// what it knew of the first. More threads than cores make late ones likely.
+TEST(ThreadPool, LateThreadsDoNoHarm) {
+  ThreadPool pool(6, 64);
+  for (int i = 0; i < 4000; ++i)
+    expectEachTileOnce(pool, i & 1 ? 40 : 2);
+}
+
 TEST(ThreadPool, WakesUpAfterSleep) {
   ThreadPool pool(3, 64);
   for (int i = 0; i < 5; ++i) {
