@@ -1,0 +1,92 @@
+#include "frontends/huggingface/ImportWeights.h"
+
+using namespace mlir;
+
+namespace dsv3 {
+
+/// Of an MTP module that has no program.
+static bool isLaterMtp(const hf::Model &model, const hf::WeightSpec &spec) { return spec.layer > model.config.layers; }
+
+/// Gammas and the router decide by small differences, and cost nothing to keep.
+static bool keepsPrecision(hf::Role role) {
+  switch (role) {
+  case hf::Role::FinalNorm:
+  case hf::Role::InputNorm:
+  case hf::Role::QANorm:
+  case hf::Role::KvANorm:
+  case hf::Role::PostNorm:
+  case hf::Role::MtpEmbedNorm:
+  case hf::Role::MtpHiddenNorm:
+  case hf::Role::MtpHeadNorm:
+  case hf::Role::Router:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// What the numbers of a weight mean once read. Bits are lost only where F16 and F32 matrices become bf16.
+static Type elementType(Builder &b, const hf::Weight &weight, FloatType compute) {
+  if (weight.spec.role == hf::Role::RouterBias) // added to float32 scores
+    return b.getF32Type();
+  if (weight.dtype == DType::BF16)
+    return b.getBF16Type();
+  if (weight.dtype != DType::F8E4M3 && keepsPrecision(weight.spec.role))
+    return b.getF32Type(); // also for float16, which is no type of a plain weight
+  return compute;
+}
+
+static RankedTensorType weightType(Builder &b, const hf::Model &model, const hf::Weight &weight, FloatType compute) {
+  Attribute encoding;
+  if (weight.dtype == DType::F8E4M3) {
+    const hf::Fp8Config &fp8 = *model.config.fp8;
+    Type scale = *weight.scale == DType::BF16 ? Type(b.getBF16Type()) : Type(b.getF32Type());
+    encoding = ir::BlockedAttr::get(b.getContext(), b.getType<Float8E4M3FNType>(), {fp8.blockRows, fp8.blockCols}, scale,
+                                    fp8.ue8m0);
+  }
+  return RankedTensorType::get(weight.shape(), elementType(b, weight, compute), encoding);
+}
+
+/// `file`, or `stack` over the members with `{}` in the place of their number.
+static Attribute weightSource(Builder &b, const hf::Weight &weight) {
+  const hf::WeightSpec &spec = weight.spec;
+  std::string name = spec.members ? spec.prefix + "{}" + spec.suffix : spec.tensor();
+  StringAttr scale = weight.scale ? b.getStringAttr(name + "_scale_inv") : StringAttr();
+  auto file = ir::FileSourceAttr::get(b.getContext(), b.getStringAttr(name), scale);
+  if (!spec.members)
+    return file;
+  return ir::StackSourceAttr::get(b.getContext(), 0, spec.members, file);
+}
+
+/// The checkpoint tensor, in its shard.
+static Location tensorLoc(Builder &b, const hf::Model &model, const std::string &name) {
+  const hf::CheckpointTensor *tensor = model.checkpoint->find(name);
+  std::string file = model.checkpoint->fileName(*tensor);
+  return NameLoc::get(b.getStringAttr(name), FileLineColLoc::get(b.getContext(), file, 0, 0));
+}
+
+WeightTable declareWeights(OpBuilder &b, const hf::Model &model, FloatType compute) {
+  WeightTable table;
+  for (const hf::Weight &weight : model.tensors.weights)
+    if (!isLaterMtp(model, weight.spec))
+      table[weight.spec.site] =
+          ir::WeightOp::create(b, tensorLoc(b, model, weight.tensor()), weight.spec.site,
+                               weightType(b, model, weight, compute), weightSource(b, weight));
+  return table;
+}
+
+/// Why no weight reads the tensor of this row; empty when one does.
+static std::string ignoredReason(const hf::Model &model, const hf::LedgerRow &row) {
+  if (row.use != hf::LedgerRow::Use::Ignored)
+    return isLaterMtp(model, model.tensors.find(row.site)->spec) ? "later_mtp_module" : "";
+  std::string reason(hf::keyword(row.reason));
+  return row.other.empty() ? reason : reason + " " + row.other;
+}
+
+void declareIgnored(OpBuilder &b, const hf::Model &model) {
+  for (const hf::LedgerRow &row : model.tensors.ledger.rows())
+    if (std::string reason = ignoredReason(model, row); !reason.empty())
+      ir::IgnoredOp::create(b, tensorLoc(b, model, row.tensor->name()), row.tensor->name(), reason);
+}
+
+} // namespace dsv3
