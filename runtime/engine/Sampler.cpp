@@ -72,6 +72,12 @@ void Sampler::weigh(double temperature) {
   }
 }
 
+void Sampler::keepMinP(double ratio) {
+  // The greatest weight is 1 and always a candidate.
+  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < ratio; }),
+                   candidates.end());
+}
+
 void Sampler::keepTopK(int64_t k) {
   if (k <= 0 || k >= static_cast<int64_t>(candidates.size()))
     return;
@@ -100,12 +106,6 @@ void Sampler::keepTopP(double p) {
   std::sort(candidates.begin(), candidates.end(), [](auto &a, auto &b) { return a.id < b.id; });
 }
 
-void Sampler::keepMinP(double ratio) {
-  // The greatest weight is 1 and always a candidate.
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < ratio; }),
-                   candidates.end());
-}
-
 int32_t Sampler::draw(double uniform) const {
   double total = 0, below = 0;
   for (const Candidate &c : candidates)
@@ -130,9 +130,9 @@ Result<SampledToken> Sampler::sample(const float *logits, const SamplingParams &
   int32_t id = argmax(adjusted.data(), vocab);
   if (params.temperature > 0) {
     weigh(params.temperature);
+    keepMinP(params.minP);
     keepTopK(params.topK);
     keepTopP(params.topP);
-    keepMinP(params.minP);
     id = draw(philoxUniform(params.seed, params.stream, static_cast<uint32_t>(history.size())));
   }
   return SampledToken{id, logProbability(logits, vocab, id)};

@@ -26,12 +26,12 @@ struct SampledToken {
   double logprob; ///< natural log of its probability under the unmodified logits
 };
 
-/// Order of the steps, as in vLLM's first sampler (its later one moved min-p before top-k):
-/// repetition penalty over prompt and output; greedy ends here; temperature; top-k; top-p
-/// over what is left; min-p; one draw. Ties go to the lower id, except that all logits equal
-/// to the k-th stay in top-k. The draw inverts the cumulative distribution in ascending id
-/// order in double with one Philox number by (seed, stream, position), so it does not depend
-/// on the batch. Keeps buffers: one object per thread.
+/// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py): repetition
+/// penalty over prompt and output; greedy ends here; temperature; min-p; top-k; top-p over
+/// what is left; one draw. Ties go to the lower id, except that all logits equal to the
+/// k-th stay in top-k. The draw inverts the cumulative distribution in ascending id order
+/// in double with one Philox number by (seed, stream, position), so it does not depend on
+/// the batch. Keeps buffers: one object per thread.
 class Sampler {
 public:
   explicit Sampler(int64_t vocabSize) : vocab(vocabSize) {}
@@ -48,9 +48,9 @@ private:
 
   void penalise(double penalty, const std::vector<int32_t> &history);
   void weigh(double temperature);
+  void keepMinP(double ratio);
   void keepTopK(int64_t k);
   void keepTopP(double p);
-  void keepMinP(double ratio);
   int32_t draw(double uniform) const;
 
   int64_t vocab;
