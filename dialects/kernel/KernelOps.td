@@ -76,7 +76,7 @@ def Kernel_NormOp : Kernel_LaunchOp<"norm", [AllTypesMatch<["out", "result"]>]> 
   let description = [{As dsv3.rms_norm without residual. Sum of squares in 16 interleaved chains, then a fixed tree.}];
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$gamma, AnyRankedTensor:$out, F64Attr:$eps), common);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "`ins` `(` $x `,` $gamma `:` type($x) `,` type($gamma) `)` `outs` `(` $out `:` type($out) `)` `eps` $eps" # tail;
+  let assemblyFormat = "`ins` `(` $x `,` $gamma `:` type($x) `,` type($gamma) `)` `outs` `(` $out `:` type($out) `)` `eps` custom<F64>($eps)" # tail;
 }
 
 def Kernel_AddNormOp : Kernel_LaunchOp<"add_norm"> {
@@ -85,7 +85,7 @@ def Kernel_AddNormOp : Kernel_LaunchOp<"add_norm"> {
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$residual, AnyRankedTensor:$gamma,
                             AnyRankedTensor:$sum_out, AnyRankedTensor:$out, F64Attr:$eps), common);
   let results = (outs AnyRankedTensor:$sum, AnyRankedTensor:$result);
-  let assemblyFormat = "`ins` `(` $x `,` $residual `,` $gamma `:` type($x) `,` type($residual) `,` type($gamma) `)` `outs` `(` $sum_out `,` $out `:` type($sum_out) `,` type($out) `)` `eps` $eps" # tail # " `->` type($sum) `,` type($result)";
+  let assemblyFormat = "`ins` `(` $x `,` $residual `,` $gamma `:` type($x) `,` type($residual) `,` type($gamma) `)` `outs` `(` $sum_out `,` $out `:` type($sum_out) `,` type($out) `)` `eps` custom<F64>($eps)" # tail # " `->` type($sum) `,` type($result)";
 }
 
 def Kernel_GemmOp : Kernel_LaunchOp<"gemm", [AllTypesMatch<["out", "result"]>]> {
@@ -154,7 +154,7 @@ def Kernel_KvAppendOp : Kernel_LaunchOp<"kv_append", [AllTypesMatch<["kv", "resu
   let arguments = !con((ins AnyRankedTensor:$kv_a, AnyRankedTensor:$gamma, AnyRankedTensor:$table, Dsv3_SeqType:$seq,
                             Dsv3_KvType:$kv, I64Attr:$layer, F64Attr:$eps, Dsv3_RopeAttr:$rope), common);
   let results = (outs Dsv3_KvType:$result);
-  let assemblyFormat = "`ins` `(` $kv_a `,` $gamma `,` $table `,` $seq `:` type($kv_a) `,` type($gamma) `,` type($table) `)` `outs` `(` $kv `[` $layer `]` `:` type($kv) `)` `eps` $eps $rope" # tail;
+  let assemblyFormat = "`ins` `(` $kv_a `,` $gamma `,` $table `,` $seq `:` type($kv_a) `,` type($gamma) `,` type($table) `)` `outs` `(` $kv `[` $layer `]` `:` type($kv) `)` `eps` custom<F64>($eps) $rope" # tail;
 }
 
 def Kernel_KvExpandOp : Kernel_LaunchOp<"kv_expand"> {
@@ -179,7 +179,7 @@ def Kernel_AttnPrefillOp : Kernel_LaunchOp<"attn_prefill", [AllTypesMatch<["out"
   let arguments = !con((ins AnyRankedTensor:$q, AnyRankedTensor:$keys, AnyRankedTensor:$values, Dsv3_SeqType:$seq,
                             AnyRankedTensor:$out, F64Attr:$scale), common);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "`ins` `(` $q `,` $keys `,` $values `,` $seq `:` type($q) `,` type($keys) `,` type($values) `)` `outs` `(` $out `:` type($out) `)` `scale` $scale" # tail;
+  let assemblyFormat = "`ins` `(` $q `,` $keys `,` $values `,` $seq `:` type($q) `,` type($keys) `,` type($values) `)` `outs` `(` $out `:` type($out) `)` `scale` custom<F64>($scale)" # tail;
 }
 
 def Kernel_AttnDecodeOp : Kernel_LaunchOp<"attn_decode", [AllTypesMatch<["out", "result"]>]> {
@@ -188,7 +188,7 @@ def Kernel_AttnDecodeOp : Kernel_LaunchOp<"attn_decode", [AllTypesMatch<["out", 
   let arguments = !con((ins AnyRankedTensor:$q_latent, AnyRankedTensor:$q_rope, Dsv3_KvType:$kv, Dsv3_SeqType:$seq,
                             AnyRankedTensor:$out, I64Attr:$layer, F64Attr:$scale), common);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "`ins` `(` $q_latent `,` $q_rope `,` $kv `[` $layer `]` `,` $seq `:` type($q_latent) `,` type($q_rope) `,` type($kv) `)` `outs` `(` $out `:` type($out) `)` `scale` $scale" # tail;
+  let assemblyFormat = "`ins` `(` $q_latent `,` $q_rope `,` $kv `[` $layer `]` `,` $seq `:` type($q_latent) `,` type($q_rope) `,` type($kv) `)` `outs` `(` $out `:` type($out) `)` `scale` custom<F64>($scale)" # tail;
 }
 
 //===-- Mixture of experts ------------------------------------------------===//
@@ -198,7 +198,7 @@ def Kernel_RouteOp : Kernel_LaunchOp<"route"> {
   let arguments = !con((ins AnyRankedTensor:$logits, AnyRankedTensor:$bias, AnyRankedTensor:$ids_out, AnyRankedTensor:$weights_out,
                             I64Attr:$groups, I64Attr:$keep, I64Attr:$top, BoolAttr:$norm, F64Attr:$scale), common);
   let results = (outs AnyRankedTensor:$ids, AnyRankedTensor:$weights);
-  let assemblyFormat = "`ins` `(` $logits `,` $bias `:` type($logits) `,` type($bias) `)` `outs` `(` $ids_out `,` $weights_out `:` type($ids_out) `,` type($weights_out) `)` `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` $scale" # tail # " `->` type($ids) `,` type($weights)";
+  let assemblyFormat = "`ins` `(` $logits `,` $bias `:` type($logits) `,` type($bias) `)` `outs` `(` $ids_out `,` $weights_out `:` type($ids_out) `,` type($weights_out) `)` `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` custom<F64>($scale)" # tail # " `->` type($ids) `,` type($weights)";
 }
 
 def Kernel_DispatchOp : Kernel_LaunchOp<"dispatch"> {
@@ -225,7 +225,7 @@ def Kernel_GroupedGemmOp : Kernel_LaunchOp<"grouped_gemm", [AllTypesMatch<["out"
 }
 
 def Kernel_CombineOp : Kernel_LaunchOp<"combine", [AllTypesMatch<["out", "result"]>]> {
-  let summary = "plus + sum over k of weight * row, in k order: rows [R, D], row_of [T, k], weights [T, k] [, plus [T, D]]";
+  let summary = "Sum over k of weight * row, in k order, then plus: rows [R, D], row_of [T, k], weights [T, k] [, plus [T, D]]";
   let arguments = !con((ins AnyRankedTensor:$rows, AnyRankedTensor:$row_of, AnyRankedTensor:$weights, Optional<AnyRankedTensor>:$plus,
                             AnyRankedTensor:$out), common);
   let results = (outs AnyRankedTensor:$result);

@@ -1,0 +1,73 @@
+// The GEMM core: rows of x times panels of 16 columns of a packed weight.
+//
+// A tile is up to `rowBlock` rows and `panels` panels. For each chunk of K the weight panels are brought to the
+// multiply type in scratch (dequantised once for all rows of the tile; a weight already stored in that type is read
+// in place), then register blocks of rows run over it. Each result has one chain of additions, k ascending, whatever
+// the number of rows: the bits of a row never depend on its neighbours.
+#pragma once
+
+#include "codegen/x86/KernelBuilder.h"
+
+namespace dsv3::codegen {
+
+/// How a packed weight operand is read. Pointers are values of the kernel being built.
+struct WeightPanels {
+  mlir::RankedTensorType type; ///< packed; the last two dims are [N, K]
+  Value data, scale;           ///< first byte of this matrix's data and scales (scale null if plain)
+  Value firstPanel;            ///< index of the panel of column 0 of the tile
+};
+
+/// Static facts of a packed weight.
+struct WeightShape {
+  explicit WeightShape(mlir::RankedTensorType packedType);
+  int64_t n, k;
+  mlir::Type storage;   ///< f32, bf16 or f8E4M3FN
+  mlir::Type expressed; ///< element type the dequantised value is rounded to
+  int64_t kp;           ///< consecutive k of one column in memory
+  int64_t scaleBlock;   ///< k values per scale; 0 without scales
+  int64_t panels() const { return llvm::divideCeil(n, kLanes); }
+  int64_t paddedK() const { return llvm::alignTo(k, kp); }
+  int64_t panelBytes() const { return paddedK() * kLanes * elemBytes(storage); }
+  int64_t scaleBlocks() const { return scaleBlock ? llvm::divideCeil(k, scaleBlock) : 0; }
+};
+
+/// The packing every GEMM weight of the x86 target has: panels of 16 rows, kp = 1 (f32), 2 (bf16), 4 (fp8).
+kernel::PackedAttr panelEncoding(mlir::RankedTensorType logical);
+/// Empty, or why `type` cannot be a GEMM weight.
+std::string whyNotPanels(mlir::RankedTensorType logical);
+/// bf16 when x and the weight's numbers both are bf16, else f32.
+mlir::Type multiplyType(mlir::Type x, mlir::RankedTensorType weight);
+
+/// One tile.
+struct PanelGemm {
+  using RowAddress = std::function<Value(Value row)>;
+  using Epilogue = std::function<void(Value row, int64_t panel, ArrayRef<Value> acc)>;
+  PanelGemm(KernelBuilder &k, mlir::Type xElem, SmallVector<WeightPanels> weights, int64_t panelsPerWeight, int64_t rowBlock,
+            Value rows, RowAddress rowAddress, Epilogue epilogue)
+      : k(k), xElem(xElem), weights(std::move(weights)), panelsPerWeight(panelsPerWeight), rowBlock(rowBlock), rows(rows),
+        rowAddress(std::move(rowAddress)), epilogue(std::move(epilogue)) {}
+
+  KernelBuilder &k;
+  mlir::Type xElem;
+  SmallVector<WeightPanels> weights; ///< one entry per operand; each contributes `panelsPerWeight` panels
+  int64_t panelsPerWeight;
+  int64_t rowBlock;                  ///< most rows of a tile
+  Value rows;                        ///< rows of this tile, 1 to rowBlock
+  RowAddress rowAddress; ///< address of x's row (0-based in the tile)
+  /// Called for each row and each panel of the first weight: `acc` holds one vector per weight.
+  Epilogue epilogue;
+
+  void emit();
+  /// Scratch for a tile of this kind.
+  static int64_t scratchBytes(int64_t rowBlock, int64_t panelsInAll);
+
+private:
+  void prepare(const WeightPanels &w, int64_t slot, Value k0, int64_t count);
+  void multiply(ArrayRef<Value> panelBase, Value k0, int64_t count);
+  void rowGroup(ArrayRef<Value> panelBase, ArrayRef<int64_t> panelSlots, Value row, int64_t mr, Value k0, int64_t count);
+  Value accAddress(Value row, int64_t slot);
+  int64_t slots() const { return int64_t(weights.size()) * panelsPerWeight; }
+  mlir::Type mulType;
+};
+
+} // namespace dsv3::codegen
