@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# All tests: units (GoogleTest), IR (lit), and the whole product end to end (pytest).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+scripts/build.sh
+export PYTHONDONTWRITEBYTECODE=1
+ctest --test-dir build --output-on-failure --no-tests=error
+python3 -m pytest -q -p no:cacheprovider test/e2e "$@"
