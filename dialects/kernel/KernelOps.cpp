@@ -5,10 +5,25 @@
 #include "mlir/IR/OpImplementation.h"
 
 #include "dialects/kernel/KernelInterfaces.cpp.inc"
-#define GET_OP_CLASSES
-#include "dialects/kernel/KernelOps.cpp.inc"
 
 using namespace mlir;
+
+namespace dsv3::kernel {
+
+/// `custom<F64>`, as in the dsv3 dialect: 1.0e-06, not 9.9999999999999995E-7.
+static ParseResult parseF64(OpAsmParser &parser, FloatAttr &attr) {
+  double value;
+  if (parser.parseFloat(value))
+    return failure();
+  attr = parser.getBuilder().getF64FloatAttr(value);
+  return success();
+}
+static void printF64(OpAsmPrinter &printer, Operation *, FloatAttr attr) { printer << ir::shortest(attr.getValueAsDouble()); }
+
+} // namespace dsv3::kernel
+
+#define GET_OP_CLASSES
+#include "dialects/kernel/KernelOps.cpp.inc"
 
 namespace dsv3::kernel {
 
@@ -58,9 +73,9 @@ LogicalResult ViewOp::verify() {
   auto s = tensor(getSource()), r = tensor(getResult());
   if (s.getRank() != r.getRank() || s.getShape().drop_back() != r.getShape().drop_back() || s.getElementType() != r.getElementType())
     return emitOpError() << "expected a result that differs from " << s << " in the last dim only, got " << r;
-  if (int64_t(getOffset()) < 0 || int64_t(getOffset()) + r.getShape().back() > s.getShape().back())
-    return emitOpError() << "expected lanes [" << getOffset() << ", " << int64_t(getOffset()) + r.getShape().back() << ") inside "
-                         << s.getShape().back();
+  int64_t begin = getOffset(), end = begin + r.getShape().back();
+  if (begin < 0 || end > s.getShape().back())
+    return emitOpError() << "expected lanes [" << begin << ", " << end << ") inside " << s.getShape().back();
   return success();
 }
 

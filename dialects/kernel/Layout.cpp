@@ -56,10 +56,15 @@ Result<Layout> Layout::parse(std::string_view text) {
         return int(i);
     return -1;
   };
+  auto expectedAt = [&](size_t at, std::string_view what) {
+    c.at = at; // of the name, not behind it
+    return c.expected(what);
+  };
   auto parseTerm = [&](Term &t) -> Status {
+    size_t begin = c.at;
     int dim = dimOf(c.name());
     if (dim < 0)
-      return c.expected("a dimension name");
+      return expectedAt(begin, "a dimension name");
     t.dim = unsigned(dim);
     if (c.eat("/") && (t.div = c.number()) <= 0)
       return c.expected("a positive divisor");
@@ -71,9 +76,10 @@ Result<Layout> Layout::parse(std::string_view text) {
   if (!c.eat("("))
     return c.expected("'('");
   do {
+    size_t begin = c.at;
     std::string name = c.name();
     if (name.empty() || dimOf(name) >= 0)
-      return c.expected("a new dimension name");
+      return expectedAt(begin, "a new dimension name");
     layout.dims.push_back(name);
   } while (c.eat(","));
   if (!c.eat(")") || !c.eat("->") || !c.eat("["))
