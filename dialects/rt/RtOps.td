@@ -101,9 +101,10 @@ def Rt_LaunchRangeOp : Rt_Op<"launch_range", [HasParent<"ProgramOp">, DeclareOpI
 }
 
 def Rt_TapOp : Rt_Op<"tap", [HasParent<"ProgramOp">]> {
-  let summary = "Keeps the first `tokens` rows of a buffer under the name of a tap point";
-  let arguments = (ins StrAttr:$name, Rt_BufType:$buf);
-  let assemblyFormat = "$name `,` $buf attr-dict";
+  let summary = "Keeps the first rows of a buffer under the name of a tap point";
+  let description = [{`rows` is the number of the step that counts them: `tokens`, or `seqs` below a selection of rows.}];
+  let arguments = (ins StrAttr:$name, Rt_BufType:$buf, Rt_Scalar:$rows);
+  let assemblyFormat = "$name `,` $buf `rows` $rows attr-dict";
 }
 
 #endif

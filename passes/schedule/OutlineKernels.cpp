@@ -1,5 +1,5 @@
 // --dsv3-outline-kernels
-#include "codegen/targets/KernelEmitter.h"
+#include "codegen/targets/Targets.h"
 #include "passes/schedule/SchedulePasses.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -30,9 +30,8 @@ std::string stemOf(kernel::KernelOp launch) {
   };
   for (Value v : launch->getOperands()) {
     auto type = dyn_cast<RankedTensorType>(v.getType());
-    if (!type) {
+    if (!type)
       continue;
-    }
     if (!v.getDefiningOp<kernel::UseOp>()) {
       addElem(type.getElementType());
       continue;
@@ -52,13 +51,17 @@ struct OutlineKernelsPass : impl::OutlineKernelsPassBase<OutlineKernelsPass> {
   using OutlineKernelsPassBase::OutlineKernelsPassBase;
 
   void runOnOperation() override {
+    registry = codegen::findTarget(codegen::kDefaultTarget);
+    if (!registry) {
+      getOperation().emitError() << "expected a registered target " << codegen::kDefaultTarget << ", got " << codegen::targetNames();
+      return signalPassFailure();
+    }
     if (failed(makeVariantModules()))
       return signalPassFailure();
-    auto walk = getOperation().walk([&](kernel::KernelOp launch) {
-      return failed(outline(launch)) ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    if (walk.wasInterrupted())
-      signalPassFailure();
+    for (auto program : getOperation().getOps<ir::ProgramOp>())
+      for (Operation &op : program.getBody().front())
+        if (auto launch = dyn_cast<kernel::KernelOp>(op); launch && failed(outline(launch)))
+          return signalPassFailure();
   }
 
 private:
@@ -78,9 +81,9 @@ private:
   }
 
   LogicalResult outline(kernel::KernelOp launch) {
-    const codegen::KernelEmitter *emitter = codegen::x86Registry().lookup(launch);
+    const codegen::KernelEmitter *emitter = registry->lookup(launch);
     if (!emitter)
-      return launch->emitOpError("has no emitter for target x86-64");
+      return launch->emitOpError() << "has no emitter for target " << codegen::kDefaultTarget;
     if (std::string why = emitter->whyIllegal(launch); !why.empty())
       return launch->emitOpError() << "cannot be emitted by " << emitter->name() << ": " << why;
     auto [known, isNew] = symbols.try_emplace(codegen::kernelKey(launch));
@@ -108,6 +111,7 @@ private:
     return success();
   }
 
+  const codegen::KernelRegistry *registry = nullptr;
   SmallVector<std::pair<const codegen::CpuVariant *, ModuleOp>> modules;
   llvm::StringMap<StringAttr> symbols; // by key
   llvm::StringMap<int> stems;
