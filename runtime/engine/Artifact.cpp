@@ -18,15 +18,16 @@ constexpr const char *kTarget = "x86-64";
 Status checkSize(const std::string &path, uint64_t actual, uint64_t expected) {
   if (actual == expected)
     return {};
-  return checkpointError(path + ": expected " + std::to_string(expected) + " bytes, got " + std::to_string(actual) +
-                         (actual < expected ? ": the file is cut short" : ""));
+  return checkpointError(path + ": expected " + std::to_string(expected) + " bytes, got " +
+                         std::to_string(actual) + (actual < expected ? ": the file is cut short" : ""));
 }
 
 Status checkHash(const std::string &path, std::string_view bytes, const std::string &expected) {
   std::string actual = hashHex(bytes);
   if (actual == expected)
     return {};
-  return checkpointError(path + ": expected hash " + printable(expected) + ", got " + actual + ": the file is damaged");
+  return checkpointError(path + ": expected hash " + printable(expected) + ", got " + actual +
+                         ": the file is damaged");
 }
 
 /// Maps a file of the manifest and compares its size.
@@ -46,7 +47,8 @@ Result<size_t> chooseVariantOf(const Manifest::Target &target, const std::string
   return chooseVariant(offered, cpuFeatures(), forced);
 }
 
-Status checkWeights(const Manifest &manifest, const MappedFile &file, const Manifest::File &entry, bool verify) {
+Status checkWeights(const Manifest &manifest, const MappedFile &file, const Manifest::File &entry,
+                    bool verify) {
   uint64_t size = file.bytes().size();
   for (const Manifest::Weight &w : manifest.weights)
     if (w.offset > size || w.bytes > size - w.offset)
@@ -65,8 +67,8 @@ std::string libraryPath(const std::string &path) {
 
 void Artifact::CloseLibrary::operator()(void *handle) const { dlclose(handle); }
 
-Artifact::Artifact(std::string path, Manifest content, std::string variant, MappedFile weights, Library library,
-                   const dsv3_module_desc *desc)
+Artifact::Artifact(std::string path, Manifest content, std::string variant, MappedFile weights,
+                   Library library, const dsv3_module_desc *desc)
     : path(std::move(path)), content(std::move(content)), variantName(std::move(variant)),
       weightsFile(std::move(weights)), library(std::move(library)), desc(desc) {}
 
@@ -108,7 +110,8 @@ Result<Artifact> Artifact::open(const std::string &folder, const Options &option
   if (Status s = checkModule(*desc, *manifest, kTarget, variant.name); !s)
     return Error{s.error().code, code->path() + ": " + s.error().message};
   std::string name = variant.name;
-  return Artifact(folder, std::move(*manifest), std::move(name), std::move(*weights), std::move(library), desc);
+  return Artifact(folder, std::move(*manifest), std::move(name), std::move(*weights), std::move(library),
+                  desc);
 }
 
 } // namespace dsv3

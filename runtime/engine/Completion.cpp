@@ -12,14 +12,16 @@ double milliseconds(std::chrono::steady_clock::duration d) {
 
 } // namespace
 
-Result<std::unique_ptr<Completion>> Completion::create(const text::Tokenizer *tokenizer, const CompletionParams &params,
+Result<std::unique_ptr<Completion>> Completion::create(const text::Tokenizer *tokenizer,
+                                                       const CompletionParams &params,
                                                        const std::vector<int32_t> &eosIds, OnText onText) {
   if (!tokenizer && !params.stops.empty())
     return usageError("--stop needs a tokenizer, and the artifact has none");
   Result<text::StopMatcher> matcher = text::StopMatcher::create(params.stops);
   if (!matcher)
     return matcher.error();
-  return std::unique_ptr<Completion>(new Completion(tokenizer, params, eosIds, std::move(*matcher), std::move(onText)));
+  return std::unique_ptr<Completion>(
+      new Completion(tokenizer, params, eosIds, std::move(*matcher), std::move(onText)));
 }
 
 Completion::Completion(const text::Tokenizer *tokenizer, const CompletionParams &params,

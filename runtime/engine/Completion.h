@@ -36,7 +36,8 @@ public:
 
   /// `tokenizer` may be nullptr: then there is no text. Usage error for stop strings
   /// without a tokenizer, and for an empty one.
-  static Result<std::unique_ptr<Completion>> create(const text::Tokenizer *tokenizer, const CompletionParams &params,
+  static Result<std::unique_ptr<Completion>> create(const text::Tokenizer *tokenizer,
+                                                    const CompletionParams &params,
                                                     const std::vector<int32_t> &eosIds, OnText onText);
 
   /// The request to submit; this object must outlive it.
@@ -58,8 +59,8 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  Completion(const text::Tokenizer *tokenizer, const CompletionParams &params, const std::vector<int32_t> &eosIds,
-             text::StopMatcher matcher, OnText onText);
+  Completion(const text::Tokenizer *tokenizer, const CompletionParams &params,
+             const std::vector<int32_t> &eosIds, text::StopMatcher matcher, OnText onText);
   bool take(const SampledToken &token);
   void finish(FinishReason why);
   void show(const std::string &piece);

@@ -57,8 +57,8 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Artifact &artifact, c
 }
 
 CpuDevice::CpuDevice(const Artifact &artifact, int threads, int64_t pages, std::vector<Memory> memories)
-    : desc(artifact.module()), pages(pages), kvLayerBytes(layerBytes(desc, pages)), pools(std::move(memories)),
-      pool(threads, largestScratch(desc)) {
+    : desc(artifact.module()), pages(pages), kvLayerBytes(layerBytes(desc, pages)),
+      pools(std::move(memories)), pool(threads, largestScratch(desc)) {
   for (int i = 0; i < DSV3_POOL_COUNT; ++i)
     base[i] = pools[i].data();
   // Programs read weights only; the mapping itself is read-only.
@@ -69,7 +69,9 @@ Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const TapS
   dsv3_host_api api{};
   api.abi = DSV3_ABI;
   api.bytes = sizeof(dsv3_host_api);
-  api.range = [](void *ctx, const dsv3_launch *l, int64_t tiles) { static_cast<CpuDevice *>(ctx)->range(*l, tiles); };
+  api.range = [](void *ctx, const dsv3_launch *l, int64_t tiles) {
+    static_cast<CpuDevice *>(ctx)->range(*l, tiles);
+  };
   api.tap = [](void *ctx, uint32_t index, dsv3_ref src, int64_t rows) {
     static_cast<CpuDevice *>(ctx)->tap(index, src, rows);
   };

@@ -56,8 +56,8 @@ std::vector<std::string> cpuFeatures() {
 #if defined(__x86_64__)
   // The builtin also asks XGETBV whether the system saves the wide registers.
   __builtin_cpu_init();
-#define DSV3_FEATURE(name)                                                                                     \
-  if (__builtin_cpu_supports(name))                                                                            \
+#define DSV3_FEATURE(name)                                                                                   \
+  if (__builtin_cpu_supports(name))                                                                          \
   out.push_back(name)
   DSV3_FEATURE("avx2");
   DSV3_FEATURE("fma");

@@ -7,7 +7,8 @@
 
 namespace dsv3 {
 
-Result<std::unique_ptr<Engine>> Engine::create(Device &device, const Manifest &manifest, const Options &options) {
+Result<std::unique_ptr<Engine>> Engine::create(Device &device, const Manifest &manifest,
+                                               const Options &options) {
   Result<ProgramSet> programs = ProgramSet::create(device.module());
   if (!programs)
     return programs.error();
@@ -64,7 +65,8 @@ Status Engine::step() {
   finishRetired(); // cancelled since the last step
   Scheduler::Step step = scheduler.schedule();
   if (step.items.empty())
-    return scheduler.empty() ? Status() : internalError("the scheduler has requests but found nothing to run");
+    return scheduler.empty() ? Status()
+                             : internalError("the scheduler has requests but found nothing to run");
   dsv3_step_host host = buffer.fill(device.module().programs[step.program], step.items);
   if (Status s = run(step.program, host); !s)
     return s;

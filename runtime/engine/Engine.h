@@ -44,7 +44,8 @@ public:
   };
 
   /// `device` and `manifest` must outlive the engine. BadCheckpoint when programs are missing.
-  static Result<std::unique_ptr<Engine>> create(Device &device, const Manifest &manifest, const Options &options);
+  static Result<std::unique_ptr<Engine>> create(Device &device, const Manifest &manifest,
+                                                const Options &options);
 
   /// Queues a request; it runs in later steps. Usage errors: empty prompt, an id outside
   /// the vocabulary, a prompt longer than max_model_len, bad sampling parameters.

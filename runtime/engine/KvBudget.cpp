@@ -16,7 +16,8 @@ Result<int64_t> kvPagesFor(const KvBudget &b) {
   if (fit < least)
     return doesNotFitError("memory: expected " + sizeText(b.otherBytes + least * b.pageBytes) + " (" +
                            sizeText(b.otherBytes) + " for weights and plan, " + std::to_string(least) +
-                           " kv pages of " + sizeText(b.pageBytes) + "), got " + sizeText(usable) + " usable");
+                           " kv pages of " + sizeText(b.pageBytes) + "), got " + sizeText(usable) +
+                           " usable");
   return std::min(wanted, fit);
 }
 

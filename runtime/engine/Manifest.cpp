@@ -59,7 +59,8 @@ public:
     for (size_t i = 0; i < array->size(); ++i) {
       std::string name = path + key + "[" + std::to_string(i) + "]";
       if (!(*array)[i].is_object())
-        return fail(checkpointError(where + ": " + name + ": expected an object, got " + describe((*array)[i])));
+        return fail(
+            checkpointError(where + ": " + name + ": expected an object, got " + describe((*array)[i])));
       Reader reader(JsonFields((*array)[i], where, name + "."), where, name + ".", error);
       out.emplace_back();
       read(reader, out.back());
@@ -214,7 +215,8 @@ Status checkVersions(const JsonFields &fields, const std::string &path) {
       return got.error();
     if (*got != v.expected)
       return checkpointError(path + ": " + v.key + ": expected " + std::to_string(v.expected) + ", got " +
-                             std::to_string(*got) + ": the artifact is from another version, compile it again");
+                             std::to_string(*got) +
+                             ": the artifact is from another version, compile it again");
   }
   return {};
 }

@@ -55,7 +55,8 @@ Result<Memory> Memory::allocate(uint64_t bytes, const char *what) {
   // One huge page more, to start at a boundary. Small pools need neither.
   uint64_t align = bytes >= kHugePage ? kHugePage : 4096;
   m.mapped = bytes + align;
-  m.mapping = mmap(nullptr, m.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  m.mapping =
+      mmap(nullptr, m.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (m.mapping == MAP_FAILED) {
     m.mapping = nullptr;
     return doesNotFitError(std::string("cannot reserve ") + sizeText(bytes) + " for " + what + ": " +

@@ -38,13 +38,16 @@ Status allSame(const std::string &prefix, std::initializer_list<Pair> pairs) {
   return {};
 }
 
-bool inside(uint64_t offset, uint64_t bytes, uint64_t pool) { return offset <= pool && bytes <= pool - offset; }
+bool inside(uint64_t offset, uint64_t bytes, uint64_t pool) {
+  return offset <= pool && bytes <= pool - offset;
+}
 
-Status checkHeader(const dsv3_module_desc &d, const Manifest &m, const std::string &target, const std::string &variant) {
+Status checkHeader(const dsv3_module_desc &d, const Manifest &m, const std::string &target,
+                   const std::string &variant) {
   if (d.abi != DSV3_ABI || d.bytes != sizeof(dsv3_module_desc))
     return checkpointError("abi: expected " + std::to_string(DSV3_ABI) + " (" +
-                           std::to_string(sizeof(dsv3_module_desc)) + " bytes), got " + std::to_string(d.abi) + " (" +
-                           std::to_string(d.bytes) + " bytes)");
+                           std::to_string(sizeof(dsv3_module_desc)) + " bytes), got " +
+                           std::to_string(d.abi) + " (" + std::to_string(d.bytes) + " bytes)");
   if (Status s = same("target", target, d.target); !s)
     return s;
   if (Status s = same("variant", variant, d.variant); !s)
@@ -129,18 +132,19 @@ Status checkOutput(const dsv3_module_desc &d, const dsv3_program_desc &p, const 
   if (Status s = allSame(what, {{", dtype", expected.elem, o.elem}, {", cols", expected.cols, o.cols}}); !s)
     return s;
   if (expected.name == "logits" && (o.elem != DSV3_ELEM_F32 || o.cols != uint64_t(vocab)))
-    return checkpointError(what + ": expected f32 and vocab_size " + std::to_string(vocab) + " columns, got " +
-                           elemName(o.elem) + " and " + std::to_string(o.cols));
+    return checkpointError(what + ": expected f32 and vocab_size " + std::to_string(vocab) +
+                           " columns, got " + elemName(o.elem) + " and " + std::to_string(o.cols));
   uint64_t bytes = outputRows(p, o.name) * o.cols * elemBytes(o.elem);
   if (o.ref.pool != DSV3_POOL_PERSIST || !inside(o.ref.offset, bytes, d.pool_bytes[DSV3_POOL_PERSIST]) ||
       o.ref.offset % elemBytes(o.elem))
     return checkpointError(what + ": expected " + std::to_string(bytes) + " bytes inside pool " +
-                           std::to_string(DSV3_POOL_PERSIST) + ", got offset " + std::to_string(o.ref.offset) +
-                           " of pool " + std::to_string(o.ref.pool));
+                           std::to_string(DSV3_POOL_PERSIST) + ", got offset " +
+                           std::to_string(o.ref.offset) + " of pool " + std::to_string(o.ref.pool));
   return {};
 }
 
-Status checkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p, const Manifest::Program &m, const Manifest &all) {
+Status checkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p, const Manifest::Program &m,
+                    const Manifest &all) {
   if (Status s = same("program", m.name, p.name); !s)
     return s;
   std::string what = "program " + text(p.name);
@@ -154,8 +158,8 @@ Status checkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p, const
     return s;
   if (p.tokens > d.max_tokens || p.seqs > d.max_seqs || !p.fn)
     return checkpointError(what + ": expected at most " + std::to_string(d.max_tokens) + " tokens and " +
-                           std::to_string(d.max_seqs) + " sequences and a function, got " + std::to_string(p.tokens) +
-                           " and " + std::to_string(p.seqs));
+                           std::to_string(d.max_seqs) + " sequences and a function, got " +
+                           std::to_string(p.tokens) + " and " + std::to_string(p.seqs));
   for (uint32_t i = 0; i < p.n_outputs; ++i)
     if (Status o = checkOutput(d, p, p.outputs[i], m.outputs[i], all.model.vocabSize); !o)
       return o;
@@ -175,8 +179,9 @@ struct Walk {
   std::string fault;
 
   void range(const dsv3_launch &launch, int64_t tiles) {
-    const char *why = launchFault(module, launch, uint64_t(module.kv_page_tokens) * module.kv_row_elems *
-                                                      elemBytes(module.kv_elem) * module.kv_layers);
+    const char *why = launchFault(module, launch,
+                                  uint64_t(module.kv_page_tokens) * module.kv_row_elems *
+                                      elemBytes(module.kv_elem) * module.kv_layers);
     if (!why && tiles < 0)
       why = "a negative number of tiles";
     if (why && fault.empty())
@@ -197,8 +202,12 @@ Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p) {
   dsv3_host_api api{};
   api.abi = DSV3_ABI;
   api.bytes = sizeof(dsv3_host_api);
-  api.range = [](void *ctx, const dsv3_launch *l, int64_t tiles) { static_cast<Walk *>(ctx)->range(*l, tiles); };
-  api.tap = [](void *ctx, uint32_t tap, dsv3_ref src, int64_t rows) { static_cast<Walk *>(ctx)->tap(tap, src, rows); };
+  api.range = [](void *ctx, const dsv3_launch *l, int64_t tiles) {
+    static_cast<Walk *>(ctx)->range(*l, tiles);
+  };
+  api.tap = [](void *ctx, uint32_t tap, dsv3_ref src, int64_t rows) {
+    static_cast<Walk *>(ctx)->tap(tap, src, rows);
+  };
   dsv3_step_host step{};
   step.scalars[DSV3_SCALAR_TOKENS] = p.tokens;
   step.scalars[DSV3_SCALAR_SEQS] = p.seqs;
@@ -214,7 +223,8 @@ Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p) {
 Status checkKernels(const dsv3_module_desc &d) {
   for (uint32_t i = 0; i < d.n_kernels; ++i)
     if (!d.kernels[i].fn || !d.kernels[i].symbol)
-      return checkpointError("kernel " + std::to_string(i) + " (" + text(d.kernels[i].symbol) + ") has no function");
+      return checkpointError("kernel " + std::to_string(i) + " (" + text(d.kernels[i].symbol) +
+                             ") has no function");
   return {};
 }
 
@@ -223,7 +233,8 @@ Status checkTaps(const dsv3_module_desc &d, const Manifest &m) {
     if (Status s = same("tap", m.taps[i].name, d.taps[i].name); !s)
       return s;
     std::string what = "tap " + text(d.taps[i].name);
-    if (Status s = allSame(what, {{", dtype", m.taps[i].elem, d.taps[i].elem}, {", cols", m.taps[i].cols, d.taps[i].cols}});
+    if (Status s = allSame(
+            what, {{", dtype", m.taps[i].elem, d.taps[i].elem}, {", cols", m.taps[i].cols, d.taps[i].cols}});
         !s)
       return s;
   }
@@ -264,7 +275,8 @@ const dsv3_field_desc *findField(const dsv3_module_desc &d, uint32_t kind) {
   return nullptr;
 }
 
-Status checkModule(const dsv3_module_desc &d, const Manifest &m, const std::string &target, const std::string &variant) {
+Status checkModule(const dsv3_module_desc &d, const Manifest &m, const std::string &target,
+                   const std::string &variant) {
   if (Status s = checkHeader(d, m, target, variant); !s)
     return s;
   if (Status s = checkFields(d); !s)

@@ -19,19 +19,21 @@ std::string numberText(double value) {
 }
 
 Status inRange(const char *name, bool ok, const char *expected, double got) {
-  return ok ? Status() : usageError(std::string(name) + ": expected " + expected + ", got " + numberText(got));
+  return ok ? Status()
+            : usageError(std::string(name) + ": expected " + expected + ", got " + numberText(got));
 }
 
 } // namespace
 
 Status SamplingParams::validate() const {
   // Written so that a NaN fails.
-  for (const Status &s : {inRange("temperature", temperature >= 0 && temperature < 1e6, "a number of at least 0", temperature),
-                          inRange("top-k", topK >= 0, "an integer of at least 0 (0: all)", double(topK)),
-                          inRange("top-p", topP > 0 && topP <= 1, "a number above 0, at most 1", topP),
-                          inRange("min-p", minP >= 0 && minP <= 1, "a number from 0 to 1", minP),
-                          inRange("repetition-penalty", repetitionPenalty > 0 && repetitionPenalty < 1e6,
-                                  "a number above 0", repetitionPenalty)})
+  for (const Status &s :
+       {inRange("temperature", temperature >= 0 && temperature < 1e6, "a number of at least 0", temperature),
+        inRange("top-k", topK >= 0, "an integer of at least 0 (0: all)", double(topK)),
+        inRange("top-p", topP > 0 && topP <= 1, "a number above 0, at most 1", topP),
+        inRange("min-p", minP >= 0 && minP <= 1, "a number from 0 to 1", minP),
+        inRange("repetition-penalty", repetitionPenalty > 0 && repetitionPenalty < 1e6, "a number above 0",
+                repetitionPenalty)})
     if (!s)
       return s;
   return {};
@@ -74,8 +76,9 @@ void Sampler::weigh(double temperature) {
 
 void Sampler::keepMinP(double ratio) {
   // The greatest weight is 1 and always a candidate.
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < ratio; }),
-                   candidates.end());
+  candidates.erase(
+      std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < ratio; }),
+      candidates.end());
 }
 
 void Sampler::keepTopK(int64_t k) {
@@ -86,16 +89,16 @@ void Sampler::keepTopK(int64_t k) {
     weights.push_back(c.weight);
   std::nth_element(weights.begin(), weights.begin() + (k - 1), weights.end(), std::greater<double>());
   double least = weights[k - 1];
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < least; }),
-                   candidates.end());
+  candidates.erase(
+      std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < least; }),
+      candidates.end());
 }
 
 void Sampler::keepTopP(double p) {
   if (p >= 1)
     return;
-  std::sort(candidates.begin(), candidates.end(), [](auto &a, auto &b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
-  });
+  std::sort(candidates.begin(), candidates.end(),
+            [](auto &a, auto &b) { return a.weight != b.weight ? a.weight > b.weight : a.id < b.id; });
   double total = 0, before = 0;
   for (const Candidate &c : candidates)
     total += c.weight;

@@ -38,7 +38,8 @@ public:
 
   /// `history` is prompt and output so far; its length is the position that is drawn.
   /// Internal error when a logit is not finite.
-  Result<SampledToken> sample(const float *logits, const SamplingParams &params, const std::vector<int32_t> &history);
+  Result<SampledToken> sample(const float *logits, const SamplingParams &params,
+                              const std::vector<int32_t> &history);
 
 private:
   struct Candidate {

@@ -13,7 +13,8 @@ const char *finishReasonName(FinishReason reason) {
   return "?";
 }
 
-Scheduler::Scheduler(const dsv3_module_desc &module, const ProgramSet &programs, BlockManager &blocks, int64_t chunk)
+Scheduler::Scheduler(const dsv3_module_desc &module, const ProgramSet &programs, BlockManager &blocks,
+                     int64_t chunk)
     : module(module), programs(programs), blocks(blocks), chunk(chunk),
       maxRunning(module.programs[programs.largest(DSV3_PHASE_DECODE)].seqs) {}
 
@@ -27,7 +28,8 @@ bool Scheduler::cancel(RequestId id) {
       g->finished = FinishReason::Cancelled;
     return true;
   };
-  return std::any_of(running.begin(), running.end(), mark) || std::any_of(waiting.begin(), waiting.end(), mark);
+  return std::any_of(running.begin(), running.end(), mark) ||
+         std::any_of(waiting.begin(), waiting.end(), mark);
 }
 
 void Scheduler::admit() {
@@ -54,7 +56,8 @@ Scheduler::Step Scheduler::stepOf(uint32_t phase, const std::vector<Generation *
   // The plan keeps the order but may skip some.
   auto candidate = candidates.begin();
   for (const StepItem &item : step.items) {
-    candidate = std::find_if(candidate, candidates.end(), [&](Generation *g) { return &g->sequence == item.sequence; });
+    candidate = std::find_if(candidate, candidates.end(),
+                             [&](Generation *g) { return &g->sequence == item.sequence; });
     step.generations.push_back(*candidate);
   }
   return step;

@@ -23,8 +23,9 @@ public:
     while (next < prompts.size() || !active.empty()) {
       admit();
       if (active.empty())
-        return doesNotFitError("prompt of " + std::to_string(prompts[next].size()) + " tokens: expected at most " +
-                               std::to_string(engine.blocks.freePages()) + " free kv pages, got " +
+        return doesNotFitError("prompt of " + std::to_string(prompts[next].size()) +
+                               " tokens: expected at most " + std::to_string(engine.blocks.freePages()) +
+                               " free kv pages, got " +
                                std::to_string(engine.blocks.pagesFor(prompts[next].size())));
       if (Status s = step(); !s)
         return s;
@@ -62,7 +63,9 @@ private:
     if (items.empty())
       return internalError("the score program has no room for a single row");
     uint32_t index = engine.programs.smallestFor(DSV3_PHASE_SCORE, items);
-    if (Status s = runProgram(index, engine.buffer.fill(module.programs[index], items), items, sink.logits, 0); !s)
+    if (Status s =
+            runProgram(index, engine.buffer.fill(module.programs[index], items), items, sink.logits, 0);
+        !s)
       return s;
     if (withMtp)
       if (Status s = runMtp(items); !s)
@@ -114,8 +117,8 @@ private:
     for (const StepItem &item : items)
       tokens += item.rows;
     if (rows != tokens)
-      return internalError(std::string("tap ") + t.name + ": expected " + std::to_string(tokens) + " rows, got " +
-                           std::to_string(rows));
+      return internalError(std::string("tap ") + t.name + ": expected " + std::to_string(tokens) +
+                           " rows, got " + std::to_string(rows));
     uint64_t rowBytes = t.cols * elemBytes(t.elem);
     return forEachPiece(items, without, [&](size_t prompt, int64_t, int64_t count, int64_t row) {
       return sink.taps(prompt, tap, count, static_cast<const char *>(data) + row * rowBytes);
@@ -126,7 +129,8 @@ private:
   template <typename Fn> Status forEachPiece(const std::vector<StepItem> &items, int64_t without, Fn fn) {
     int64_t row = 0;
     for (const StepItem &item : items) {
-      int64_t end = std::min<int64_t>(item.start + item.rows, int64_t(item.sequence->tokens.size()) - without);
+      int64_t end =
+          std::min<int64_t>(item.start + item.rows, int64_t(item.sequence->tokens.size()) - without);
       if (end > item.start)
         if (Status s = fn(promptOf(item.sequence), item.start, end - item.start, row); !s)
           return s;

@@ -36,7 +36,8 @@ std::optional<int32_t> TextModel::bosId() const {
   return id ? id : modelBos;
 }
 
-Result<std::vector<int32_t>> TextModel::encodePrompt(const std::string &prompt, const std::string &what) const {
+Result<std::vector<int32_t>> TextModel::encodePrompt(const std::string &prompt,
+                                                     const std::string &what) const {
   if (!tokens)
     return noTokenizer(what);
   std::vector<int32_t> ids = tokens->encode(prompt, text::SpecialTokens::Parse);

@@ -12,7 +12,8 @@ namespace dsv3::eval {
 namespace {
 
 /// Calls `read` for each nonempty line until `limit`.
-Status forEachLine(const std::string &path, int64_t limit, const std::function<Status(const JsonFields &)> &read) {
+Status forEachLine(const std::string &path, int64_t limit,
+                   const std::function<Status(const JsonFields &)> &read) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.error();

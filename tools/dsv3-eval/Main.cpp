@@ -29,12 +29,16 @@ struct Options {
 Result<bool> parseOptions(int argc, char **argv, Options &o) {
   CLI::App app("Measures a model compiled by compile-model.", "dsv3-eval");
   app.add_option("OUT", o.artifact, "artifact")->required();
-  app.add_option("--prose", o.prose, "JSON lines with \"text\": perplexity over BOS and the first 1023 ids of each");
+  app.add_option("--prose", o.prose,
+                 "JSON lines with \"text\": perplexity over BOS and the first 1023 ids of each");
   app.add_option("--stories", o.stories, "the same over the first 511 ids");
-  app.add_option("--problems", o.problems, "JSON lines with \"question\" and \"final\": exact match of greedy answers");
-  app.add_option("--limit", o.limit, "read only the first lines of each file")->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  app.add_option("--problems", o.problems,
+                 "JSON lines with \"question\" and \"final\": exact match of greedy answers");
+  app.add_option("--limit", o.limit, "read only the first lines of each file")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_flag("--json", o.json, "print one object");
-  app.add_option("--threads", o.threads, "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
+  app.add_option("--threads", o.threads,
+                 "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
       ->check(CLI::Range(1, 4096));
   app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16");
   app.add_flag("--verify", o.verify, "compare the hash of the weights");
@@ -103,7 +107,8 @@ private:
     Result<Likelihood> l = measureLikelihood(engine, model, *texts, cut, progress.callback());
     if (!l)
       return Error{l.error().code, path + ": " + l.error().message};
-    result[name] = {{"documents", l->documents}, {"tokens", l->tokens}, {"nll", l->nll}, {"perplexity", l->perplexity}};
+    result[name] = {
+        {"documents", l->documents}, {"tokens", l->tokens}, {"nll", l->nll}, {"perplexity", l->perplexity}};
     if (!options.json)
       std::printf("%-9s %zu documents, %lld tokens, nll %.5f, perplexity %.4f\n", name, l->documents,
                   static_cast<long long>(l->tokens), l->nll, l->perplexity);

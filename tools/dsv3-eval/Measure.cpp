@@ -27,15 +27,17 @@ Result<std::vector<std::vector<int32_t>>> encodeAll(const Engine &engine, const 
   }
   int64_t plan = engine.artifact().config.maxModelLen;
   if (int64_t(longest) > plan)
-    return usageError("the longest document has " + std::to_string(longest) + " tokens: expected an artifact with " +
-                      "at least that max_model_len, got " + std::to_string(plan));
+    return usageError("the longest document has " + std::to_string(longest) +
+                      " tokens: expected an artifact with " + "at least that max_model_len, got " +
+                      std::to_string(plan));
   return prompts;
 }
 
 } // namespace
 
-Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model, const std::vector<std::string> &texts,
-                                     int64_t cut, const OnProgress &progress) {
+Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model,
+                                     const std::vector<std::string> &texts, int64_t cut,
+                                     const OnProgress &progress) {
   Result<std::vector<std::vector<int32_t>>> prompts = encodeAll(engine, model, texts, cut);
   if (!prompts)
     return prompts.error();
@@ -78,8 +80,9 @@ std::optional<int64_t> finalNumber(const std::string &answer) {
   return std::nullopt;
 }
 
-Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model, const std::vector<Problem> &problems,
-                                   int64_t maxTokens, const OnProgress &progress) {
+Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model,
+                                   const std::vector<Problem> &problems, int64_t maxTokens,
+                                   const OnProgress &progress) {
   ExactMatch out;
   out.problems = problems.size();
   CompletionParams params;
@@ -97,7 +100,8 @@ Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model, const
     answers.back()->onDone = [&] { progress(++done, problems.size()); };
     Result<RequestId> id = engine.submit(answers.back()->request(std::move(*prompt)));
     if (!id)
-      return Error{id.error().code, "problem " + std::to_string(answers.size() - 1) + ": " + id.error().message};
+      return Error{id.error().code,
+                   "problem " + std::to_string(answers.size() - 1) + ": " + id.error().message};
   }
   if (Status s = engine.runAll(); !s)
     return s.error();

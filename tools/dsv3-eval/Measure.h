@@ -21,8 +21,9 @@ struct Likelihood {
 
 /// Each document apart: BOS and its first `cut` ids, special tokens as plain text.
 /// Usage error when the plan is shorter than a document; Unsupported without a score program.
-Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model, const std::vector<std::string> &texts,
-                                     int64_t cut, const OnProgress &progress);
+Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model,
+                                     const std::vector<std::string> &texts, int64_t cut,
+                                     const OnProgress &progress);
 
 struct ExactMatch {
   size_t problems = 0, correct = 0;
@@ -30,8 +31,9 @@ struct ExactMatch {
 
 /// Greedy answers of up to `maxTokens` tokens to each question by the chat template,
 /// all in one batch; right if the number after the first "#### " is `final`.
-Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model, const std::vector<Problem> &problems,
-                                   int64_t maxTokens, const OnProgress &progress);
+Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model,
+                                   const std::vector<Problem> &problems, int64_t maxTokens,
+                                   const OnProgress &progress);
 
 /// The number after the first "#### " that a number follows, if any.
 std::optional<int64_t> finalNumber(const std::string &answer);

@@ -33,8 +33,9 @@ public:
       return s;
     for (size_t i = 0; i < requests.size(); ++i)
       if (Status s = start(i); !s)
-        return options.batch ? Error{s.error().code, "request " + std::to_string(i) + ": " + s.error().message}
-                             : s.error();
+        return options.batch
+                   ? Error{s.error().code, "request " + std::to_string(i) + ": " + s.error().message}
+                   : s.error();
     while (engine.hasWork() && !output.closed() && output.status())
       if (Status s = engine.step(); !s)
         return s;

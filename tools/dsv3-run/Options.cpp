@@ -17,10 +17,11 @@ void addInput(CLI::App &app, Options &o) {
       ->group("Input (one of)");
   app.add_option("--chat", o.chat, "a user's message, put into the chat template")->group("Input (one of)");
   app.add_option("--ids", o.ids, "token ids, verbatim: 0,2037,660")->group("Input (one of)");
-  app.add_option("--batch", o.batch,
-                 "JSON lines, all run together: {\"prompt\"|\"ids\"|\"chat\"|\"messages\", \"max_tokens\", "
-                 "\"temperature\", \"top_p\", \"top_k\", \"min_p\", \"seed\", \"repetition_penalty\", \"stop\", "
-                 "\"ignore_eos\"}")
+  app.add_option(
+         "--batch", o.batch,
+         "JSON lines, all run together: {\"prompt\"|\"ids\"|\"chat\"|\"messages\", \"max_tokens\", "
+         "\"temperature\", \"top_p\", \"top_k\", \"min_p\", \"seed\", \"repetition_penalty\", \"stop\", "
+         "\"ignore_eos\"}")
       ->group("Input (one of)");
 }
 
@@ -29,14 +30,24 @@ void addGeneration(CLI::App &app, Options &o) {
   SamplingParams &s = c.sampling;
   const char *group = "Generation";
   app.add_option("--max-tokens", c.maxTokens, "tokens to generate, cut to what the plan holds")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 30))->capture_default_str()->group(group);
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 30))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--temperature", s.temperature, "0: greedy")->capture_default_str()->group(group);
-  app.add_option("--top-p", s.topP, "keep the likeliest tokens with this share")->capture_default_str()->group(group);
+  app.add_option("--top-p", s.topP, "keep the likeliest tokens with this share")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--top-k", s.topK, "keep this many tokens, 0: all")->capture_default_str()->group(group);
-  app.add_option("--min-p", s.minP, "keep tokens this likely against the best")->capture_default_str()->group(group);
+  app.add_option("--min-p", s.minP, "keep tokens this likely against the best")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--seed", s.seed, "of sampling")->capture_default_str()->group(group);
-  app.add_option("--repetition-penalty", s.repetitionPenalty, "above 1: repeat less")->capture_default_str()->group(group);
-  app.add_option("--stop", c.stops, "end at this text; may be given several times")->allow_extra_args(false)->group(group);
+  app.add_option("--repetition-penalty", s.repetitionPenalty, "above 1: repeat less")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--stop", c.stops, "end at this text; may be given several times")
+      ->allow_extra_args(false)
+      ->group(group);
   app.add_flag("--ignore-eos", c.ignoreEos, "go on through the end token")->group(group);
 }
 
@@ -44,26 +55,37 @@ void addOutput(CLI::App &app, Options &o) {
   app.add_flag("--json", o.json, "print one object instead of text")->group("Output");
   app.add_option("--logits-out", o.logitsOut,
                  "safetensors file for the prompt's logits [T, vocab] (and mtp_logits [T-1, vocab]); "
-                 "logits.0, logits.1, ... with --batch")->group("Output");
-  app.add_option("--taps-out", o.tapsOut, "safetensors file for the states that compile-model --taps kept")->group("Output");
+                 "logits.0, logits.1, ... with --batch")
+      ->group("Output");
+  app.add_option("--taps-out", o.tapsOut, "safetensors file for the states that compile-model --taps kept")
+      ->group("Output");
 }
 
 void addMachine(CLI::App &app, Options &o, std::string &device) {
   const char *group = "Machine";
-  app.add_option("--prefill-chunk", o.prefillChunk, "most prompt tokens of one sequence in a step (default: the plan's)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))->group(group);
+  app.add_option("--prefill-chunk", o.prefillChunk,
+                 "most prompt tokens of one sequence in a step (default: the plan's)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
+      ->group(group);
   app.add_option("--threads", o.threads,
                  "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
-      ->check(CLI::Range(1, 4096))->group(group);
-  app.add_option("--device", device, "cpu")->check(CLI::IsMember({"cpu"}))->capture_default_str()->group(group);
-  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16")->group(group);
-  app.add_flag("--verify", o.verify, "compare the hash of the weights, which reads all of them")->group(group);
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+  app.add_option("--device", device, "cpu")
+      ->check(CLI::IsMember({"cpu"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16")
+      ->group(group);
+  app.add_flag("--verify", o.verify, "compare the hash of the weights, which reads all of them")
+      ->group(group);
 }
 
 Status checkOptions(const Options &o) {
   int inputs = o.prompt.has_value() + o.chat.has_value() + o.ids.has_value() + o.batch.has_value();
   if (inputs != 1)
-    return usageError("expected exactly one of --prompt, --chat, --ids and --batch, got " + std::to_string(inputs));
+    return usageError("expected exactly one of --prompt, --chat, --ids and --batch, got " +
+                      std::to_string(inputs));
   if (Status s = o.completion.sampling.validate(); !s)
     return usageError("--" + s.error().message);
   for (const std::string &stop : o.completion.stops)

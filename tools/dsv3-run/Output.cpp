@@ -30,7 +30,9 @@ std::string jsonLine(const std::vector<int32_t> &prompt, const Completion &compl
   out["text"] = completion.text();
   out["finish_reason"] = finishReasonName(completion.finishReason());
   out["logprobs"] = completion.logprobs();
-  out["timings"] = {{"load_ms", loadMs}, {"ttft_ms", t.ttftMs}, {"tpot_ms", t.tpotMs},
+  out["timings"] = {{"load_ms", loadMs},
+                    {"ttft_ms", t.ttftMs},
+                    {"tpot_ms", t.tpotMs},
                     {"tokens_per_second", t.tokensPerSecond}};
   return out.dump() + "\n";
 }

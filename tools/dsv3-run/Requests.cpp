@@ -13,8 +13,9 @@ namespace dsv3::run {
 namespace {
 
 constexpr std::array<const char *, 4> kInputs = {"prompt", "ids", "chat", "messages"};
-constexpr std::array<const char *, 9> kParams = {"max_tokens", "temperature", "top_p", "top_k", "min_p",
-                                                 "seed", "repetition_penalty", "stop", "ignore_eos"};
+constexpr std::array<const char *, 9> kParams = {
+    "max_tokens", "temperature",        "top_p", "top_k",     "min_p",
+    "seed",       "repetition_penalty", "stop",  "ignore_eos"};
 
 /// The user wrote the batch file: what is wrong in it is wrong usage.
 Error asUsage(const Error &e) { return e.code == ExitCode::BadCheckpoint ? usageError(e.message) : e; }
@@ -51,7 +52,8 @@ private:
         return usageError(where + ": unknown key \"" + printable(key) + "\"");
     }
     if (inputs != 1)
-      return usageError(where + ": expected exactly one of prompt, ids, chat and messages, got " + std::to_string(inputs));
+      return usageError(where + ": expected exactly one of prompt, ids, chat and messages, got " +
+                        std::to_string(inputs));
     return {};
   }
 
@@ -107,7 +109,8 @@ private:
     if (!content)
       return content.error();
     std::string what = where + ": " + key;
-    return line.contains("chat") ? model.encodeChat({{"user", *content}}, what) : model.encodePrompt(*content, what);
+    return line.contains("chat") ? model.encodeChat({{"user", *content}}, what)
+                                 : model.encodePrompt(*content, what);
   }
 
   Result<std::vector<int32_t>> readIds() const {
@@ -116,7 +119,8 @@ private:
     if (!list.is_array())
       return fields.wrong("ids", "a list of token ids");
     for (const Json &id : list) {
-      if (!id.is_number_integer() || id < std::numeric_limits<int32_t>::min() || id > std::numeric_limits<int32_t>::max())
+      if (!id.is_number_integer() || id < std::numeric_limits<int32_t>::min() ||
+          id > std::numeric_limits<int32_t>::max())
         return usageError(where + ": ids: expected token ids, got " + describe(id));
       ids.push_back(id.get<int32_t>());
     }
@@ -131,7 +135,8 @@ private:
     for (const Json &m : list) {
       if (!m.is_object() || !m.contains("role") || !m["role"].is_string() || !m.contains("content") ||
           !m["content"].is_string())
-        return usageError(where + ": messages: expected {\"role\": text, \"content\": text}, got " + describe(m));
+        return usageError(where + ": messages: expected {\"role\": text, \"content\": text}, got " +
+                          describe(m));
       messages.push_back({m["role"].get<std::string>(), m["content"].get<std::string>()});
     }
     return model.encodeChat(messages, where + ": messages");
@@ -143,7 +148,8 @@ private:
   const TextModel &model;
 };
 
-Result<std::vector<TextRequest>> readBatch(const std::string &path, const Options &options, const TextModel &model) {
+Result<std::vector<TextRequest>> readBatch(const std::string &path, const Options &options,
+                                           const TextModel &model) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return usageError("--batch " + file.error().message);

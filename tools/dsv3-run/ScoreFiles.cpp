@@ -123,7 +123,8 @@ public:
         if (!data[i][t].count)
           continue; // not in the programs that score
         std::string suffix = batch ? "." + std::to_string(i) : "";
-        tensors.push_back({taps[t].name + suffix, typeOf(taps[t].elem), {data[i][t].count, int64_t(taps[t].cols)}});
+        tensors.push_back(
+            {taps[t].name + suffix, typeOf(taps[t].elem), {data[i][t].count, int64_t(taps[t].cols)}});
         contents.push_back(&data[i][t]);
       }
     Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, tensors);

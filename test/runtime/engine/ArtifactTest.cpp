@@ -75,7 +75,8 @@ TEST_F(ArtifactTest, EveryManifestKeyIsNeeded) {
   for (const char *key : {"name", "phase", "tokens", "seqs", "qblocks", "kblocks", "outputs"})
     lacks([&](Json &m) { m["programs"][3].erase(key); }, std::string("programs[3].") + key);
   for (const char *key : {"name", "file", "hash", "bytes"})
-    lacks([&](Json &m) { m["targets"][0]["variants"][0].erase(key); }, std::string("targets[0].variants[0].") + key);
+    lacks([&](Json &m) { m["targets"][0]["variants"][0].erase(key); },
+          std::string("targets[0].variants[0].") + key);
   for (const char *key : {"file", "hash", "bytes"})
     lacks([&](Json &m) { m["targets"][0]["weights"].erase(key); }, std::string("targets[0].weights.") + key);
 }
@@ -92,7 +93,8 @@ TEST_F(ArtifactTest, WrongValuesAreNamed) {
   refused("/abi", 9999, HasSubstr("abi: expected 1, got 9999"));
   refused("/model/vocab_size", "many", HasSubstr("model.vocab_size: expected an integer, got \"many\""));
   refused("/model/eos_token_ids", Json::array({99999}), HasSubstr("model.eos_token_ids"));
-  refused("/programs/2/phase", "dinner", HasSubstr("programs[2].phase: expected one of prefill, decode, score, mtp"));
+  refused("/programs/2/phase", "dinner",
+          HasSubstr("programs[2].phase: expected one of prefill, decode, score, mtp"));
   refused("/programs/2/tokens", 3, HasSubstr("program decode_b1, tokens: the manifest says 3, the code 1"));
   refused("/kv/row_elems", 3, HasSubstr("kv.row_elems: the manifest says 3, the code 2"));
   refused("/memory/arena", 64, HasSubstr("memory.arena"));
@@ -150,7 +152,8 @@ TEST(CpuFeatures, ChoosesTheBestOrTheForced) {
     EXPECT_EQ(r.error().code, ExitCode::Unsupported);
     EXPECT_THAT(r.error().message, message);
   };
-  check(chooseVariant({"avx512"}, old, ""), HasSubstr("it has avx2, fma, f16c; the artifact has code for avx512"));
+  check(chooseVariant({"avx512"}, old, ""),
+        HasSubstr("it has avx2, fma, f16c; the artifact has code for avx512"));
   check(chooseVariant(offered, old, "avx512"), HasSubstr("this cpu has no avx512f"));
   check(chooseVariant(offered, all, "amx"), HasSubstr("the artifact has code for avx2, avx512"));
 }

@@ -50,7 +50,8 @@ struct Rig {
   std::unique_ptr<CpuDevice> device;
   std::unique_ptr<Engine> engine;
 
-  explicit Rig(int64_t chunk = 0, int64_t pages = 0, int threads = 2, const std::string &module = "dsv3_fake_good")
+  explicit Rig(int64_t chunk = 0, int64_t pages = 0, int threads = 2,
+               const std::string &module = "dsv3_fake_good")
       : folder(fake::modulePath(module)), artifact(std::move(*Artifact::open(folder.path(), {}))) {
     CpuDevice::Options options;
     options.threads = threads;
@@ -189,7 +190,8 @@ TEST(Engine, RefusesWhatCanNeverRun) {
   refused({}, ExitCode::Usage, "the prompt is empty");
   refused({1, -1}, ExitCode::Usage, "token 1: expected an id from 0 to 3583, got -1");
   refused({fake::kVocab}, ExitCode::Usage, "got 3584");
-  refused(Ids(321, 5), ExitCode::Usage, "expected at most 320 tokens (max_model_len of the artifact), got 321");
+  refused(Ids(321, 5), ExitCode::Usage,
+          "expected at most 320 tokens (max_model_len of the artifact), got 321");
   refused(Ids(150, 5), ExitCode::DoesNotFit, "expected at most 2 kv pages, got 3");
   EXPECT_FALSE(s.engine->hasWork());
 }
@@ -298,7 +300,8 @@ struct ScoreCheck {
     };
   }
 
-  Status check(const std::vector<uint32_t> &hidden, int64_t &next, int64_t row, int64_t n, const float *logits) {
+  Status check(const std::vector<uint32_t> &hidden, int64_t &next, int64_t row, int64_t n,
+               const float *logits) {
     wrong += row != next;
     for (int64_t r = 0; r < n; ++r)
       for (int v = 0; v < fake::kVocab; v += 97)

@@ -35,17 +35,30 @@ Json describeModule(const std::string &path) {
     const dsv3_program_desc &p = d.programs[i];
     Json outputs = Json::array();
     for (uint32_t o = 0; o < p.n_outputs; ++o)
-      outputs.push_back({{"name", p.outputs[o].name}, {"dtype", kElems[p.outputs[o].elem]}, {"cols", p.outputs[o].cols}});
-    m["programs"].push_back({{"name", p.name}, {"phase", kPhases[p.phase]}, {"tokens", p.tokens}, {"seqs", p.seqs},
-                             {"qblocks", p.qblocks}, {"kblocks", p.kblocks}, {"outputs", outputs}});
+      outputs.push_back(
+          {{"name", p.outputs[o].name}, {"dtype", kElems[p.outputs[o].elem]}, {"cols", p.outputs[o].cols}});
+    m["programs"].push_back({{"name", p.name},
+                             {"phase", kPhases[p.phase]},
+                             {"tokens", p.tokens},
+                             {"seqs", p.seqs},
+                             {"qblocks", p.qblocks},
+                             {"kblocks", p.kblocks},
+                             {"outputs", outputs}});
   }
   for (uint32_t i = 0; i < d.n_taps; ++i)
-    m["taps"].push_back({{"name", d.taps[i].name}, {"dtype", kElems[d.taps[i].elem]}, {"cols", d.taps[i].cols}});
+    m["taps"].push_back(
+        {{"name", d.taps[i].name}, {"dtype", kElems[d.taps[i].elem]}, {"cols", d.taps[i].cols}});
   uint64_t pageBytes = uint64_t(d.kv_layers) * d.kv_page_tokens * d.kv_row_elems * 4;
-  m["memory"] = {{"weights", d.pool_bytes[DSV3_POOL_WEIGHTS]}, {"arena", d.pool_bytes[DSV3_POOL_ARENA]},
-                 {"persist", d.pool_bytes[DSV3_POOL_PERSIST]}, {"step", d.pool_bytes[DSV3_POOL_STEP]},
-                 {"kv_page", pageBytes}, {"kv_pages_min", d.max_pages}};
-  m["kv"] = {{"layers", d.kv_layers}, {"page_tokens", d.kv_page_tokens}, {"row_elems", d.kv_row_elems}, {"dtype", "f32"}};
+  m["memory"] = {{"weights", d.pool_bytes[DSV3_POOL_WEIGHTS]},
+                 {"arena", d.pool_bytes[DSV3_POOL_ARENA]},
+                 {"persist", d.pool_bytes[DSV3_POOL_PERSIST]},
+                 {"step", d.pool_bytes[DSV3_POOL_STEP]},
+                 {"kv_page", pageBytes},
+                 {"kv_pages_min", d.max_pages}};
+  m["kv"] = {{"layers", d.kv_layers},
+             {"page_tokens", d.kv_page_tokens},
+             {"row_elems", d.kv_row_elems},
+             {"dtype", "f32"}};
   dlclose(library);
   return m;
 }
@@ -67,16 +80,23 @@ FakeArtifact::FakeArtifact(const std::string &module, bool withTokenizer) {
   if (withTokenizer) {
     fs::create_directories(folder + "/tokenizer");
     for (const char *name : {"tokenizer.json", "tokenizer_config.json"})
-      fs::copy_file(std::string(DSV3_SOURCE_DIR "/examples/dsv3-tiny/") + name, folder + "/tokenizer/" + name);
+      fs::copy_file(std::string(DSV3_SOURCE_DIR "/examples/dsv3-tiny/") + name,
+                    folder + "/tokenizer/" + name);
   }
   manifest = describeModule(module);
   manifest["format"] = 1;
   manifest["abi"] = DSV3_ABI;
   manifest["compiler"] = {{"name", "fake"}, {"version", "1"}};
-  manifest["model"] = {{"vocab_size", kVocab}, {"hidden_size", 1}, {"layers", kLayers}, {"mtp_layers", 1},
-                       {"bos_token_id", 0}, {"eos_token_ids", Json::array({1})}, {"max_position_embeddings", 4096}};
-  manifest["config"] = {{"dtype", "f32"}, {"quant", "none"}, {"determinism", "batch"}, {"max_batch", kSeqs},
-                        {"max_model_len", kMaxLen}, {"prefill_chunk", kTokens}, {"taps", ".*"}};
+  manifest["model"] = {{"vocab_size", kVocab},
+                       {"hidden_size", 1},
+                       {"layers", kLayers},
+                       {"mtp_layers", 1},
+                       {"bos_token_id", 0},
+                       {"eos_token_ids", Json::array({1})},
+                       {"max_position_embeddings", 4096}};
+  manifest["config"] = {{"dtype", "f32"},     {"quant", "none"},          {"determinism", "batch"},
+                        {"max_batch", kSeqs}, {"max_model_len", kMaxLen}, {"prefill_chunk", kTokens},
+                        {"taps", ".*"}};
   Json variant = fileEntry(folder, "code/x86-64/avx2.so");
   variant["name"] = "avx2";
   Json target = {{"name", "x86-64"}, {"weights", fileEntry(folder, "weights/x86-64/rank-0.bin")}};
@@ -92,6 +112,8 @@ FakeArtifact::~FakeArtifact() { fs::remove_all(folder); }
 
 void FakeArtifact::writeManifest() const { std::ofstream(folder + "/manifest.json") << manifest.dump(1); }
 
-std::string modulePath(const std::string &name) { return std::string(DSV3_FAKE_MODULES) + "/" + name + ".so"; }
+std::string modulePath(const std::string &name) {
+  return std::string(DSV3_FAKE_MODULES) + "/" + name + ".so";
+}
 
 } // namespace fake

@@ -45,7 +45,9 @@ template <typename KeyAt> uint32_t hidden(int position, KeyAt keyAt) {
   return h;
 }
 
-inline float logit(uint32_t hidden, int v) { return float(mix(hidden, uint32_t(v)) & 0xfffff) / 65536.0f - 8.0f; }
+inline float logit(uint32_t hidden, int v) {
+  return float(mix(hidden, uint32_t(v)) & 0xfffff) / 65536.0f - 8.0f;
+}
 
 /// What the model says after each token of `ids`, and the MTP module after each but the last.
 struct Expected {

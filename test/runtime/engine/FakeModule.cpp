@@ -17,15 +17,17 @@ namespace {
 // ---- step buffer, 64-byte aligned fields ----
 constexpr uint64_t up(uint64_t n) { return (n + 63) / 64 * 64; }
 constexpr uint64_t oIds = 0, oNext = oIds + up(kTokens * 4), oSeq = oNext + up(kTokens * 4),
-                   oPos = oSeq + up(kTokens * 4), oSlot = oPos + up(kTokens * 4), oQStart = oSlot + up(kTokens * 8),
-                   oCtx = oQStart + up((kSeqs + 1) * 4), oTable = oCtx + up(kSeqs * 4),
-                   oRow = oTable + up(kSeqs * kPages * 4), oQb = oRow + up(kSeqs * 4), oKb = oQb + up(kQBlocks * 16),
+                   oPos = oSeq + up(kTokens * 4), oSlot = oPos + up(kTokens * 4),
+                   oQStart = oSlot + up(kTokens * 8), oCtx = oQStart + up((kSeqs + 1) * 4),
+                   oTable = oCtx + up(kSeqs * 4), oRow = oTable + up(kSeqs * kPages * 4),
+                   oQb = oRow + up(kSeqs * 4), oKb = oQb + up(kQBlocks * 16),
                    oKbStart = oKb + up(kKBlocks * 8), kStepBytes = oKbStart + up((kSeqs + 1) * 4);
 
 // ---- arena and results ----
 constexpr uint64_t aHidden = 0, aBlock = up(kTokens * 4), aTap = aBlock + up(kKBlocks * 4),
                    kArenaBytes = aTap + up(kTokens * 8);
-constexpr uint64_t pLogits = 0, pHidden = uint64_t(kTokens) * kVocab * 4, kPersistBytes = pHidden + up(kTokens * 4);
+constexpr uint64_t pLogits = 0, pHidden = uint64_t(kTokens) * kVocab * 4,
+                   kPersistBytes = pHidden + up(kTokens * 4);
 
 constexpr dsv3_ref step(uint64_t o) { return {DSV3_POOL_STEP, 0, o}; }
 constexpr dsv3_ref arena(uint64_t o) { return {DSV3_POOL_ARENA, 0, o}; }
@@ -68,7 +70,8 @@ void append(const void *const *b, const int64_t *s, int64_t begin, int64_t end, 
 void appendMtp(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *) {
   for (int64_t t = begin; t < end; ++t)
     if (int64_t slot = in<int64_t>(b[3])[t]; slot >= 0)
-      cacheRow(b, s, kLayers, slot)[1] = mtpKey(in<uint32_t>(b[4])[t], in<int32_t>(b[1])[t], in<int32_t>(b[2])[t]);
+      cacheRow(b, s, kLayers, slot)[1] =
+          mtpKey(in<uint32_t>(b[4])[t], in<int32_t>(b[1])[t], in<int32_t>(b[2])[t]);
 }
 
 /// kv, table, kblock, ctx_len -> hash of each key block. Tile: a key block.
@@ -122,17 +125,25 @@ void copy(const void *const *b, const int64_t *, int64_t begin, int64_t end, voi
   std::memcpy(out<char>(b[1]) + begin * 4, in<char>(b[0]) + begin * 4, (end - begin) * 4);
 }
 
-const dsv3_kernel_desc kernels[] = {
-    {"append", "", append, 1024}, {"append_mtp", "", appendMtp, 0},   {"expand", "", expand, 0},
-    {"attend_tiles", "", attendTiles, 0}, {"attend_rows", "", attendRows, 64}, {"head", "", head, 0},
-    {"copy", "", copy, 0}};
+const dsv3_kernel_desc kernels[] = {{"append", "", append, 1024},
+                                    {"append_mtp", "", appendMtp, 0},
+                                    {"expand", "", expand, 0},
+                                    {"attend_tiles", "", attendTiles, 0},
+                                    {"attend_rows", "", attendRows, 64},
+                                    {"head", "", head, 0},
+                                    {"copy", "", copy, 0}};
 
 // ---- launches ----
-const dsv3_ref rAppend[] = {kv, step(oIds), step(oPos), step(oSlot),
-                            FAKE_FAULT == kBadLaunch ? dsv3_ref{DSV3_POOL_WEIGHTS, 0, 1 << 20} : weights, arena(aTap)};
+const dsv3_ref rAppend[] = {kv,
+                            step(oIds),
+                            step(oPos),
+                            step(oSlot),
+                            FAKE_FAULT == kBadLaunch ? dsv3_ref{DSV3_POOL_WEIGHTS, 0, 1 << 20} : weights,
+                            arena(aTap)};
 const dsv3_ref rAppendMtp[] = {kv, step(oNext), step(oPos), step(oSlot), persist(pHidden)};
 const dsv3_ref rExpand[] = {kv, step(oTable), step(oKb), step(oCtx), arena(aBlock)};
-const dsv3_ref rTiles[] = {kv, step(oTable), step(oQb), step(oPos), step(oKbStart), arena(aBlock), arena(aHidden)};
+const dsv3_ref rTiles[] = {
+    kv, step(oTable), step(oQb), step(oPos), step(oKbStart), arena(aBlock), arena(aHidden)};
 const dsv3_ref rRows[] = {kv, step(oTable), step(oSeq), step(oPos), step(oCtx), arena(aHidden)};
 const dsv3_ref rHead[] = {arena(aHidden), step(oRow), persist(pLogits)};
 const dsv3_ref rCopy[] = {arena(aHidden), persist(pHidden)};
@@ -206,11 +217,27 @@ const dsv3_field_desc fields[] = {
 
 const dsv3_tap_desc taps[] = {{"embed", DSV3_ELEM_I32, 0, 2}, {"mtp.hidden", DSV3_ELEM_I32, 0, 1}};
 
-const dsv3_module_desc module = {
-    FAKE_FAULT == kBadAbi ? DSV3_ABI + 7 : DSV3_ABI, sizeof(dsv3_module_desc), "x86-64", "avx2",
-    sizeof programs / sizeof *programs, sizeof kernels / sizeof *kernels, sizeof fields / sizeof *fields,
-    sizeof taps / sizeof *taps, kTokens, kSeqs, kPages, kLayers + 1, kPage, kRow, DSV3_ELEM_F32, 0,
-    {kWeights * 4, 0, kArenaBytes, kStepBytes, kPersistBytes}, programs, kernels, fields, taps};
+const dsv3_module_desc module = {FAKE_FAULT == kBadAbi ? DSV3_ABI + 7 : DSV3_ABI,
+                                 sizeof(dsv3_module_desc),
+                                 "x86-64",
+                                 "avx2",
+                                 sizeof programs / sizeof *programs,
+                                 sizeof kernels / sizeof *kernels,
+                                 sizeof fields / sizeof *fields,
+                                 sizeof taps / sizeof *taps,
+                                 kTokens,
+                                 kSeqs,
+                                 kPages,
+                                 kLayers + 1,
+                                 kPage,
+                                 kRow,
+                                 DSV3_ELEM_F32,
+                                 0,
+                                 {kWeights * 4, 0, kArenaBytes, kStepBytes, kPersistBytes},
+                                 programs,
+                                 kernels,
+                                 fields,
+                                 taps};
 
 } // namespace
 

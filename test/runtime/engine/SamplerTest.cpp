@@ -43,9 +43,11 @@ std::map<int, int> draws(const std::vector<float> &logits, const SamplingParams 
 
 // Known answers of the Random123 distribution, file kat_vectors.
 TEST(Philox, KnownAnswers) {
-  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   uint32_t f = 0xffffffff;
-  EXPECT_EQ(philox4x32({f, f, f, f}, {f, f}), (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({f, f, f, f}, {f, f}),
+            (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -133,7 +135,8 @@ TEST(Sampler, RepetitionPenaltyCountsAnIdOnce) {
   Sampler sampler(3);
   EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 2) << "4 / 1.5 < 3";
   p.repetitionPenalty = 1.3;
-  EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 1) << "4 / 1.3 > 3, however often it was seen";
+  EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 1)
+      << "4 / 1.3 > 3, however often it was seen";
   EXPECT_EQ(sampler.sample(logits.data(), p, {1})->logprob, sampler.sample(logits.data(), {}, {1})->logprob)
       << "log probabilities are those of the model";
 }

@@ -53,7 +53,8 @@ TEST_F(StepBufferTest, Prefill) {
   EXPECT_THAT(field(DSV3_FIELD_TOKEN_POS, 18, 5), ElementsAre(73, 74, 0, 1, 2));
   // Positions 63 and 64 lie on two pages; rows after the last store nothing.
   EXPECT_THAT(field<int64_t>(DSV3_FIELD_TOKEN_SLOT, 8, 2), ElementsAre(7 * 64 + 63, 3 * 64));
-  EXPECT_THAT(field<int64_t>(DSV3_FIELD_TOKEN_SLOT, 20, 5), ElementsAre(4 * 64, 4 * 64 + 1, 4 * 64 + 2, -1, -1));
+  EXPECT_THAT(field<int64_t>(DSV3_FIELD_TOKEN_SLOT, 20, 5),
+              ElementsAre(4 * 64, 4 * 64 + 1, 4 * 64 + 2, -1, -1));
   EXPECT_THAT(field(DSV3_FIELD_Q_START, 0, 5), ElementsAre(0, 20, 23, 23, 23));
   EXPECT_THAT(field(DSV3_FIELD_CTX_LEN, 0, 4), ElementsAre(75, 3, 0, 0));
   EXPECT_THAT(field(DSV3_FIELD_BLOCK_TABLE, 0, 10), ElementsAre(7, 3, 0, 0, 0, 4, 0, 0, 0, 0));
@@ -79,7 +80,8 @@ TEST_F(StepBufferTest, DecodeUsesNoTiles) {
 TEST_F(StepBufferTest, MtpHasTheNextIds) {
   buffer.fillMtp(module.programs[6], items);
   EXPECT_THAT(field(DSV3_FIELD_NEXT_IDS, 18, 5), ElementsAre(1074, 1075, 6, 8, 0));
-  EXPECT_THAT(field<int64_t>(DSV3_FIELD_TOKEN_SLOT, 18, 5), ElementsAre(3 * 64 + 9, 3 * 64 + 10, 4 * 64, 4 * 64 + 1, -1))
+  EXPECT_THAT(field<int64_t>(DSV3_FIELD_TOKEN_SLOT, 18, 5),
+              ElementsAre(3 * 64 + 9, 3 * 64 + 10, 4 * 64, 4 * 64 + 1, -1))
       << "the last token of the second prompt stores nothing, that of the first's chunk does";
 }
 

@@ -1,8 +1,8 @@
 // Planning within capacities, and the pages.
+#include "runtime/engine/Step.h"
 #include "runtime/engine/BlockManager.h"
 #include "runtime/engine/KvBudget.h"
 #include "runtime/engine/Programs.h"
-#include "runtime/engine/Step.h"
 
 #include <gtest/gtest.h>
 
@@ -108,7 +108,8 @@ TEST(KvBudget, FullPlanFewerOrRefused) {
   auto refused = kvPagesFor(b);
   ASSERT_FALSE(bool(refused));
   EXPECT_EQ(refused.error().code, ExitCode::DoesNotFit);
-  EXPECT_NE(refused.error().message.find("expected 110.00 MiB"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("expected 110.00 MiB"), std::string::npos)
+      << refused.error().message;
   b.requestedPages = 5;
   EXPECT_EQ(*kvPagesFor(b), 5);
   b.requestedPages = 9;

@@ -47,8 +47,12 @@ protected:
     done.err.assign(std::istreambuf_iterator<char>(file), {});
     return done;
   }
-  static Finished run(const std::string &flags) { return shell(std::string(DSV3_RUN) + " " + artifact->path() + " " + flags); }
-  static Finished eval(const std::string &flags) { return shell(std::string(DSV3_EVAL) + " " + artifact->path() + " " + flags); }
+  static Finished run(const std::string &flags) {
+    return shell(std::string(DSV3_RUN) + " " + artifact->path() + " " + flags);
+  }
+  static Finished eval(const std::string &flags) {
+    return shell(std::string(DSV3_EVAL) + " " + artifact->path() + " " + flags);
+  }
   static Json generate(const std::string &flags) {
     Finished done = run("--json " + flags);
     EXPECT_EQ(done.code, 0) << done.err;
@@ -117,14 +121,16 @@ TEST_F(Tools, EndIdsEndUnlessIgnored) {
   Json ignored = shell(command + " --ignore-eos").json();
   EXPECT_EQ(ignored["ids"], all["ids"]);
   EXPECT_EQ(ignored["finish_reason"], "length");
-  EXPECT_LT(ignored["text"].get<std::string>().size(), all["text"].get<std::string>().size()) << "the end id is no text";
+  EXPECT_LT(ignored["text"].get<std::string>().size(), all["text"].get<std::string>().size())
+      << "the end id is no text";
 }
 
 TEST_F(Tools, BatchIsInOrderAndEqualToEachAlone) {
-  std::string batch = write("batch.jsonl", "{\"ids\":[0,5],\"max_tokens\":30}\n\n"
-                                           "{\"chat\":\"hey\",\"max_tokens\":2}\n"
-                                           "{\"messages\":[{\"role\":\"user\",\"content\":\"hey\"}],\"max_tokens\":2}\n"
-                                           "{\"prompt\":\"Hi\",\"temperature\":1,\"seed\":4,\"max_tokens\":7}\n");
+  std::string batch =
+      write("batch.jsonl", "{\"ids\":[0,5],\"max_tokens\":30}\n\n"
+                           "{\"chat\":\"hey\",\"max_tokens\":2}\n"
+                           "{\"messages\":[{\"role\":\"user\",\"content\":\"hey\"}],\"max_tokens\":2}\n"
+                           "{\"prompt\":\"Hi\",\"temperature\":1,\"seed\":4,\"max_tokens\":7}\n");
   Finished done = run("--batch " + batch);
   ASSERT_EQ(done.code, 0) << done.err;
   std::vector<Json> lines;
@@ -146,13 +152,15 @@ void expectLogits(const StoredTensor *t, const std::vector<uint32_t> &hidden) {
   EXPECT_EQ(t->dtype, DType::F32);
   for (size_t r = 0; r < hidden.size(); ++r)
     for (int v = 0; v < fake::kVocab; v += 311)
-      ASSERT_EQ(loadAsFloat(DType::F32, t->data.data(), r * fake::kVocab + v), fake::logit(hidden[r], v)) << r << ", " << v;
+      ASSERT_EQ(loadAsFloat(DType::F32, t->data.data(), r * fake::kVocab + v), fake::logit(hidden[r], v))
+          << r << ", " << v;
 }
 
 TEST_F(Tools, LogitsAndTapsFiles) {
   std::vector<int32_t> ids = {0, 5, 9, 77, 3000};
   std::string logits = artifact->file("logits"), taps = artifact->file("taps");
-  generate("--ids=0,5,9,77,3000 --max-tokens 1 --prefill-chunk 2 --logits-out " + logits + " --taps-out " + taps);
+  generate("--ids=0,5,9,77,3000 --max-tokens 1 --prefill-chunk 2 --logits-out " + logits + " --taps-out " +
+           taps);
   auto file = SafetensorsFile::open(logits);
   ASSERT_TRUE(bool(file)) << file.error().message;
   EXPECT_EQ(file->tensors().size(), 2u);
@@ -180,7 +188,8 @@ TEST_F(Tools, LogitsOfABatch) {
     lines += Json{{"ids", prompts[i]}, {"max_tokens", 0}}.dump() + "\n";
   }
   std::string logits = artifact->file("logits");
-  ASSERT_EQ(run("--prefill-chunk 13 --batch " + write("batch.jsonl", lines) + " --logits-out " + logits).code, 0);
+  ASSERT_EQ(run("--prefill-chunk 13 --batch " + write("batch.jsonl", lines) + " --logits-out " + logits).code,
+            0);
   auto file = SafetensorsFile::open(logits);
   ASSERT_TRUE(bool(file)) << file.error().message;
   for (int i = 0; i < 4; ++i) {
@@ -192,17 +201,30 @@ TEST_F(Tools, LogitsOfABatch) {
 
 TEST_F(Tools, WrongUseIsOneLine) {
   std::pair<const char *, const char *> cases[] = {
-      {"--prompt x --no-such-flag", "--no-such-flag"}, {"--prompt x --max-tokens many", "--max-tokens"},
-      {"--prompt x --temperature nan", "--temperature"}, {"--prompt x --top-p 1.5", "--top-p"},
-      {"--prompt x --threads 0", "--threads"}, {"--prompt x --stop ''", "--stop"}, {"--ids=1,,2", "--ids"},
-      {"--ids=", "--ids"}, {"--prompt x --ids=1", "--prompt"}, {"", "--prompt"}, {"--ids=3584", "3584"},
-      {"--ids=0,-1", "-1"}, {"--prompt x --device cuda", "cuda"}, {"--batch nowhere.jsonl", "nowhere.jsonl"},
+      {"--prompt x --no-such-flag", "--no-such-flag"},
+      {"--prompt x --max-tokens many", "--max-tokens"},
+      {"--prompt x --temperature nan", "--temperature"},
+      {"--prompt x --top-p 1.5", "--top-p"},
+      {"--prompt x --threads 0", "--threads"},
+      {"--prompt x --stop ''", "--stop"},
+      {"--ids=1,,2", "--ids"},
+      {"--ids=", "--ids"},
+      {"--prompt x --ids=1", "--prompt"},
+      {"", "--prompt"},
+      {"--ids=3584", "3584"},
+      {"--ids=0,-1", "-1"},
+      {"--prompt x --device cuda", "cuda"},
+      {"--batch nowhere.jsonl", "nowhere.jsonl"},
       {"--prompt x --logits-out /proc/nowhere/x", "/proc/nowhere/x"}};
   for (auto [flags, word] : cases)
     expectRefused(run(flags), 2, word);
-  std::pair<const char *, const char *> lines[] = {
-      {"{\"ids\": [0, 1}", "line 1"}, {"{\"max_tokens\": 3}", "line 1"}, {"{\"ids\": [0], \"max_tokens\": \"x\"}", "max_tokens"},
-      {"", "--batch"}, {"[1]", "line 1"}, {"{\"ids\":[0],\"tempo\":1}", "tempo"}, {"{\"ids\":[0],\"top_p\":7}", "top-p"}};
+  std::pair<const char *, const char *> lines[] = {{"{\"ids\": [0, 1}", "line 1"},
+                                                   {"{\"max_tokens\": 3}", "line 1"},
+                                                   {"{\"ids\": [0], \"max_tokens\": \"x\"}", "max_tokens"},
+                                                   {"", "--batch"},
+                                                   {"[1]", "line 1"},
+                                                   {"{\"ids\":[0],\"tempo\":1}", "tempo"},
+                                                   {"{\"ids\":[0],\"top_p\":7}", "top-p"}};
   for (auto [line, word] : lines)
     expectRefused(run("--batch " + write("bad.jsonl", std::string(line) + "\n")), 2, word);
   expectRefused(run("--prompt x --cpu-features sse2"), 4, "sse2");
@@ -219,7 +241,9 @@ TEST_F(Tools, WithoutATokenizerOnlyIds) {
 
 TEST_F(Tools, OutputThatIsGone) {
   EXPECT_EQ(shell("{ ( " + std::string(DSV3_RUN) + " " + artifact->path() +
-                  " --prompt x --max-tokens 250; echo $? >&2 ) | true; }").err, "0\n");
+                  " --prompt x --max-tokens 250; echo $? >&2 ) | true; }")
+                .err,
+            "0\n");
   expectRefused(run("--prompt x --max-tokens 9 >/dev/full"), 2, "No space left");
 }
 
@@ -247,8 +271,10 @@ TEST_F(Tools, EvalMeasuresTheFakeModel) {
 TEST_F(Tools, EvalRefusesBadFiles) {
   expectRefused(eval(""), 2, "--prose");
   expectRefused(eval("--stories nowhere.jsonl"), 2, "nowhere.jsonl");
-  expectRefused(eval("--problems " + write("bad.jsonl", "{\"question\": \"half a li")), 2, "bad.jsonl: line 1");
-  expectRefused(eval("--problems " + write("bad.jsonl", "{\"question\": \"x\"}\n")), 2, "line 1: final is missing");
+  expectRefused(eval("--problems " + write("bad.jsonl", "{\"question\": \"half a li")), 2,
+                "bad.jsonl: line 1");
+  expectRefused(eval("--problems " + write("bad.jsonl", "{\"question\": \"x\"}\n")), 2,
+                "line 1: final is missing");
   expectRefused(eval("--prose " + write("bad.jsonl", "\n")), 2, "at least one line");
 }
 
