@@ -1,0 +1,236 @@
+#include "codegen/emit/PackWeights.h"
+
+#include "dialects/kernel/Layout.h"
+#include "runtime/core/Hash.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <mutex>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace dsv3 {
+
+namespace {
+using Shape = std::vector<int64_t>;
+
+Layout parse(kernel::LayoutAttr attr) {
+  return *Layout::parse(std::string_view(attr.getMap().data(), attr.getMap().size())); // verified with the attribute
+}
+
+/// Offsets of the elements of one row. A term reads one dim, so without xor an offset is a sum of one summand per
+/// dim, and the last dim's summands are the same in every row.
+class RowOffsets {
+public:
+  RowOffsets(const Layout &layout, Shape shape, bool separable) : layout(layout), shape(std::move(shape)), separable(separable) {
+    Shape index(this->shape.size(), 0);
+    for (int64_t k = 0; k < this->shape.back(); ++k) {
+      index.back() = k;
+      columns.push_back(layout.offset(index, this->shape));
+    }
+    int64_t origin = columns[0];
+    for (int64_t &c : columns)
+      c -= origin;
+    offsets = columns;
+  }
+
+  const std::vector<int64_t> &of(int64_t row) {
+    Shape index(shape.size(), 0);
+    for (size_t d = shape.size() - 1; d-- > 0;) {
+      index[d] = row % shape[d];
+      row /= shape[d];
+    }
+    int64_t first = layout.offset(index, shape);
+    for (size_t k = 0; k < offsets.size(); ++k) {
+      index.back() = int64_t(k);
+      offsets[k] = separable ? first + columns[k] : layout.offset(index, shape);
+    }
+    return offsets;
+  }
+
+private:
+  const Layout &layout;
+  Shape shape;
+  bool separable;
+  std::vector<int64_t> columns, offsets;
+};
+
+template <typename T> void scatter(const std::vector<int64_t> &offsets, const void *row, char *out) {
+  const char *from = static_cast<const char *>(row);
+  for (size_t k = 0; k < offsets.size(); ++k)
+    std::memcpy(out + size_t(offsets[k]) * sizeof(T), from + k * sizeof(T), sizeof(T));
+}
+
+DType storedType(Type type) { return type.isF32() ? DType::F32 : type.isBF16() ? DType::BF16 : type.isF16() ? DType::F16 : DType::F8E4M3; }
+
+/// Writes one part, a leading entry after another.
+class PartWriter {
+public:
+  PartWriter(const WeightReader &reader, const kernel::PackedPart &part, kernel::LayoutAttr attr, char *weight)
+      : reader(reader), part(part), layout(parse(attr)), inner(reader.shape().end() - layout.rank(), reader.shape().end()),
+        offsets(layout, inner, !attr.getMap().contains('^')), out(weight + part.offset) {
+    innerRows = 1;
+    for (size_t d = 0; d + 1 < inner.size(); ++d)
+      innerRows *= inner[d];
+  }
+
+  Status write(bool scale) {
+    for (int64_t row = 0; row < reader.rows(); ++row) {
+      char *entry = out + row / innerRows * part.outerStride;
+      const std::vector<int64_t> &at = offsets.of(row % innerRows);
+      if (Status s = scale ? writeScales(row, at, entry) : writeData(row, at, entry); !s)
+        return s;
+    }
+    return {};
+  }
+
+private:
+  Status writeData(int64_t row, const std::vector<int64_t> &at, char *entry) {
+    DType type = storedType(part.elem);
+    size_t n = size_t(reader.cols());
+    raw.resize(n * byteSize(type));
+    if (reader.encoded()) {
+      if (Status s = reader.codes(row, 0, reader.cols(), reinterpret_cast<uint8_t *>(raw.data())); !s)
+        return s;
+    } else {
+      values.resize(n);
+      if (Status s = reader.values(row, 0, reader.cols(), values.data()); !s)
+        return s;
+      convertFromFloat(type, values.data(), n, raw.data());
+    }
+    switch (byteSize(type)) {
+    case 1: scatter<uint8_t>(at, raw.data(), entry); break;
+    case 2: scatter<uint16_t>(at, raw.data(), entry); break;
+    default: scatter<uint32_t>(at, raw.data(), entry); break;
+    }
+    return {};
+  }
+
+  Status writeScales(int64_t row, const std::vector<int64_t> &at, char *entry) {
+    values.resize(size_t(reader.cols()));
+    if (Status s = reader.scales(row, 0, reader.cols(), values.data()); !s)
+      return s;
+    float *places = reinterpret_cast<float *>(entry);
+    for (size_t k = 0; k < at.size(); ++k) {
+      float &place = places[at[k]];
+      if (place != 0 && place != values[k]) // scales are above 0, so 0 means not written yet
+        return internalError("the scale layout joins elements with different scales at row " + std::to_string(row) + ", column " +
+                             std::to_string(k));
+      place = values[k];
+    }
+    return {};
+  }
+
+  const WeightReader &reader;
+  const kernel::PackedPart &part;
+  Layout layout;
+  Shape inner; // the dims that the layout names
+  RowOffsets offsets;
+  int64_t innerRows;
+  char *out;
+  std::vector<char> raw;
+  std::vector<float> values;
+};
+
+/// A file of known size, mapped for writing.
+class OutputFile {
+public:
+  static Result<std::unique_ptr<OutputFile>> create(const std::string &path, int64_t bytes) {
+    std::unique_ptr<OutputFile> file(new OutputFile);
+    file->bytes = size_t(bytes);
+    file->descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file->descriptor < 0)
+      return usageError("cannot write '" + path + "': " + std::strerror(errno));
+    // A full disk has to show here: a write to a mapping without space behind it kills the process.
+    if (int error = bytes ? posix_fallocate(file->descriptor, 0, bytes) : 0)
+      return doesNotFitError("cannot reserve " + std::to_string(bytes) + " bytes for '" + path + "': " + std::strerror(error));
+    if (bytes)
+      file->memory = mmap(nullptr, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor, 0);
+    if (file->memory == MAP_FAILED)
+      return doesNotFitError("cannot map '" + path + "': " + std::strerror(errno));
+    return file;
+  }
+  ~OutputFile() {
+    if (memory != MAP_FAILED && memory)
+      munmap(memory, bytes);
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+  char *data() { return static_cast<char *>(memory); }
+
+private:
+  OutputFile() = default;
+  int descriptor = -1;
+  void *memory = nullptr;
+  size_t bytes = 0;
+};
+} // namespace
+
+Status packWeight(const WeightReader &reader, RankedTensorType type, char *out) {
+  auto packed = cast<kernel::PackedAttr>(type.getEncoding());
+  if (bool(packed.getScheme()) != reader.encoded())
+    return internalError("expected a source that is stored as the packed type says");
+  for (const kernel::PackedPart &part : kernel::getPackedParts(type)) {
+    bool scale = part.name == "scale";
+    if (Status s = PartWriter(reader, part, scale ? packed.getScale() : packed.getLayout(), out).write(scale); !s)
+      return s;
+  }
+  return {};
+}
+
+Result<PackedFile> packWeights(ModuleOp module, const WeightData &data, const std::string &path, int64_t bytes, int jobs,
+                               const std::function<void(int64_t)> &progress) {
+  PackedFile result;
+  result.bytes = bytes;
+  std::vector<std::unique_ptr<WeightReader>> readers;
+  for (auto op : module.getOps<kernel::WeightOp>()) {
+    Result<std::unique_ptr<WeightReader>> reader = data.open(op.getSource());
+    if (!reader)
+      return reader.error();
+    if (int64_t(op.getOffset() + op.getBytes()) > bytes)
+      return internalError("weight @" + op.getSymName().str() + " ends behind the weights file");
+    readers.push_back(std::move(*reader));
+    result.weights.push_back({op, ""});
+  }
+  Result<std::unique_ptr<OutputFile>> file = OutputFile::create(path, bytes);
+  if (!file)
+    return file.error();
+
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  Status first;
+  auto work = [&] {
+    for (size_t i; (i = next++) < readers.size();) {
+      kernel::WeightOp op = result.weights[i].op;
+      char *place = (*file)->data() + op.getOffset();
+      Status s = packWeight(*readers[i], op.getTensorType(), place);
+      if (s)
+        result.weights[i].hash = hashHex({place, size_t(op.getBytes())});
+      std::lock_guard<std::mutex> lock(mutex);
+      if (!s && first)
+        first = Error{s.error().code, s.error().code == ExitCode::Internal ? "weight @" + op.getSymName().str() + ": " + s.error().message
+                                                                           : s.error().message};
+      if (!first)
+        return;
+      if (progress)
+        progress(int64_t(op.getBytes()));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 1; t < jobs; ++t)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &t : threads)
+    t.join();
+  if (!first)
+    return first.error();
+  result.hash = hashHex({(*file)->data(), size_t(bytes)});
+  return result;
+}
+
+} // namespace dsv3

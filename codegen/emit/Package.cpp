@@ -1,0 +1,188 @@
+#include "codegen/emit/Package.h"
+
+#include "runtime/core/Abi.h"
+#include "runtime/core/Hash.h"
+#include "runtime/core/MappedFile.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace dsv3 {
+
+static constexpr const char *kTargetName = "x86-64";
+static constexpr int64_t kManifestFormat = 1;
+
+std::string codeFolder() { return std::string("code/") + kTargetName; }
+std::string weightsPath() { return std::string("weights/") + kTargetName + "/rank-0.bin"; }
+
+static const char *phaseName(uint64_t phase) {
+  static const char *const names[] = {"prefill", "decode", "score", "mtp"};
+  return phase < 4 ? names[phase] : "?";
+}
+
+static std::string elemName(rt::Elem elem) { return rt::stringifyElem(elem).str(); }
+static int64_t elemBytes(rt::Elem elem) { return elem == rt::Elem::I64 ? 8 : elem == rt::Elem::BF16 ? 2 : 4; }
+
+template <typename T> static std::string textOf(T value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value;
+  return text;
+}
+
+static void collectSources(ModuleOp module, StringRef symbol, llvm::SetVector<StringAttr> &tensors, llvm::SmallDenseSet<StringAttr> &seen) {
+  auto weight = module.lookupSymbol<ir::WeightOp>(symbol);
+  if (!weight || !seen.insert(weight.getSymNameAttr()).second)
+    return;
+  auto source = cast<ir::WeightSource>(weight.getSource());
+  source.forEachTensor([&](StringRef tensor) { tensors.insert(StringAttr::get(module.getContext(), tensor)); });
+  source.forEachSymbol([&](StringRef other) { collectSources(module, other, tensors, seen); });
+}
+
+std::vector<std::string> weightSources(ModuleOp module, StringRef symbol) {
+  llvm::SetVector<StringAttr> tensors;
+  llvm::SmallDenseSet<StringAttr> seen;
+  collectSources(module, symbol, tensors, seen);
+  std::vector<std::string> names;
+  for (StringAttr t : tensors)
+    names.push_back(t.str());
+  return names;
+}
+
+static Result<OrderedJson> fileEntry(const std::string &folder, const std::string &path) {
+  Result<MappedFile> file = MappedFile::open(folder + "/" + path);
+  if (!file)
+    return internalError(file.error().message);
+  return OrderedJson{{"file", path}, {"hash", hashHex(file->bytes())}, {"bytes", file->bytes().size()}};
+}
+
+static OrderedJson weightEntry(ModuleOp module, const PackedWeight &weight) {
+  kernel::WeightOp op = weight.op;
+  RankedTensorType type = op.getTensorType();
+  auto packed = cast<kernel::PackedAttr>(type.getEncoding());
+  return {{"name", op.getSource().str()},
+          {"offset", op.getOffset()},
+          {"bytes", op.getBytes()},
+          {"hash", weight.hash},
+          {"shape", type.getShape().vec()},
+          {"scheme", packed.getScheme() ? textOf(packed.getScheme()) : textOf(type.getElementType())},
+          {"layout", packed.getLayout().getMap().str()},
+          {"sources", weightSources(module, op.getSource())}};
+}
+
+static OrderedJson programEntries(rt::ModuleOp host) {
+  OrderedJson programs = OrderedJson::array();
+  for (auto program : host.getBody().front().getOps<rt::ProgramOp>()) {
+    OrderedJson outputs = OrderedJson::array();
+    for (auto output : program.getBody().front().getOps<rt::OutputOp>())
+      outputs.push_back({{"name", output.getName().str()}, {"dtype", elemName(output.getElem())}, {"cols", output.getCols()}});
+    programs.push_back({{"name", program.getSymName().str()},
+                        {"phase", phaseName(program.getPhase())},
+                        {"tokens", program.getTokens()},
+                        {"seqs", program.getSeqs()},
+                        {"qblocks", program.getQblocks()},
+                        {"kblocks", program.getKblocks()},
+                        {"outputs", outputs}});
+  }
+  return programs;
+}
+
+static OrderedJson memoryEntry(rt::ModuleOp host, const ArtifactInfo &info) {
+  std::map<rt::Pool, uint64_t> pools;
+  for (auto pool : host.getBody().front().getOps<rt::PoolOp>())
+    pools[pool.getPool()] = pool.getBytes();
+  uint64_t page = host.getKvLayers() * host.getKvPage() * host.getKvRow() * uint64_t(elemBytes(host.getKvElem()));
+  return {{"weights", pools[rt::Pool::Weights]}, {"arena", pools[rt::Pool::Arena]},
+          {"persist", pools[rt::Pool::Persist]}, {"step", pools[rt::Pool::Step]},
+          {"kv_page", page},                     {"kv_pages_min", llvm::divideCeil(uint64_t(info.maxModelLen), host.getKvPage())}};
+}
+
+static OrderedJson modelEntry(const ArtifactInfo &info) {
+  OrderedJson model = {{"vocab_size", info.vocabSize},
+                       {"hidden_size", info.hiddenSize},
+                       {"layers", info.layers},
+                       {"mtp_layers", info.mtpLayers},
+                       {"bos_token_id", nullptr},
+                       {"eos_token_ids", info.eos},
+                       {"max_position_embeddings", info.maxPosition}};
+  if (info.bos)
+    model["bos_token_id"] = *info.bos;
+  return model;
+}
+
+Result<OrderedJson> makeManifest(ModuleOp module, rt::ModuleOp host, const ArtifactInfo &info, const PackedFile &weights,
+                                 const std::vector<codegen::SharedObject> &code, const std::string &folder) {
+  OrderedJson variants = OrderedJson::array();
+  for (const codegen::SharedObject &object : code) {
+    Result<OrderedJson> entry = fileEntry(folder, codeFolder() + "/" + object.variant + ".so");
+    if (!entry)
+      return entry.error();
+    OrderedJson variant = {{"name", object.variant}};
+    variant.update(*entry);
+    variants.push_back(variant);
+  }
+  OrderedJson taps = OrderedJson::array(), weightList = OrderedJson::array(), ignored = OrderedJson::array();
+  for (auto tap : host.getBody().front().getOps<rt::TapPointOp>())
+    taps.push_back({{"name", tap.getName().str()}, {"dtype", elemName(tap.getElem())}, {"cols", tap.getCols()}});
+  for (const PackedWeight &weight : weights.weights)
+    weightList.push_back(weightEntry(module, weight));
+  for (auto op : module.getOps<ir::IgnoredOp>())
+    ignored.push_back({{"tensor", op.getTensor().str()}, {"reason", op.getReason().str()}});
+
+  OrderedJson manifest;
+  manifest["format"] = kManifestFormat;
+  manifest["abi"] = DSV3_ABI;
+  manifest["compiler"] = {{"name", kCompilerName}, {"version", kCompilerVersion}};
+  manifest["model"] = modelEntry(info);
+  manifest["config"] = {{"dtype", info.dtype},          {"quant", info.quant},
+                        {"determinism", info.determinism}, {"max_batch", info.maxBatch},
+                        {"max_model_len", info.maxModelLen}, {"prefill_chunk", info.prefillChunk},
+                        {"taps", info.taps}};
+  manifest["targets"] = OrderedJson::array({OrderedJson{
+      {"name", kTargetName},
+      {"variants", variants},
+      {"weights", {{"file", weightsPath()}, {"bytes", weights.bytes}, {"hash", weights.hash}}}}});
+  manifest["memory"] = memoryEntry(host, info);
+  manifest["kv"] = {{"layers", host.getKvLayers()}, {"page_tokens", host.getKvPage()}, {"row_elems", host.getKvRow()}, {"dtype", elemName(host.getKvElem())}};
+  manifest["programs"] = programEntries(host);
+  manifest["taps"] = taps;
+  manifest["weights"] = weightList;
+  manifest["ignored"] = ignored;
+  return manifest;
+}
+
+static Status writeFile(const std::string &path, std::string_view content) {
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error);
+  if (!error) {
+    os << llvm::StringRef(content.data(), content.size());
+    os.close();
+    error = os.error();
+    os.clear_error();
+  }
+  return error ? Status(doesNotFitError("cannot write '" + path + "': " + error.message())) : Status();
+}
+
+Status writeManifest(const OrderedJson &manifest, const std::string &folder) {
+  return writeFile(folder + "/manifest.json", manifest.dump(1) + "\n");
+}
+
+Status copyTokenizer(const std::string &checkpointFolder, const std::string &folder) {
+  for (const char *name : {"tokenizer.json", "tokenizer_config.json"}) {
+    std::string from = checkpointFolder + "/" + name;
+    if (!llvm::sys::fs::exists(from))
+      continue;
+    Result<MappedFile> file = MappedFile::open(from);
+    if (!file)
+      return file.error();
+    if (std::error_code error = llvm::sys::fs::create_directories(folder + "/tokenizer"))
+      return doesNotFitError("cannot make '" + folder + "/tokenizer': " + error.message());
+    if (Status s = writeFile(folder + "/tokenizer/" + name, file->bytes()); !s)
+      return s;
+  }
+  return {};
+}
+
+} // namespace dsv3

@@ -1,0 +1,45 @@
+// The artifact's manifest and tokenizer files (docs/artifact.md).
+#pragma once
+
+#include "codegen/emit/Object.h"
+#include "codegen/emit/PackWeights.h"
+#include "runtime/core/Json.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dsv3 {
+
+/// What the manifest says about the model and the options; strings as on the command line.
+struct ArtifactInfo {
+  int64_t vocabSize = 0, hiddenSize = 0, layers = 0, mtpLayers = 0, maxPosition = 0;
+  std::optional<int64_t> bos;
+  std::vector<int64_t> eos;
+  std::string dtype, quant, determinism, taps;
+  int64_t maxBatch = 0, maxModelLen = 0, prefillChunk = 0;
+};
+
+inline constexpr const char *kCompilerName = "compile-model";
+inline constexpr const char *kCompilerVersion = "0.1.0";
+
+/// Places inside an artifact.
+std::string codeFolder();  ///< "code/x86-64"
+std::string weightsPath(); ///< "weights/x86-64/rank-0.bin"
+
+/// The manifest of a scheduled module whose files lie in `folder`. No times and no absolute paths: equal input
+/// gives equal bytes.
+Result<OrderedJson> makeManifest(mlir::ModuleOp module, rt::ModuleOp host, const ArtifactInfo &info, const PackedFile &weights,
+                                 const std::vector<codegen::SharedObject> &code, const std::string &folder);
+
+/// Writes manifest.json into `folder`.
+Status writeManifest(const OrderedJson &manifest, const std::string &folder);
+
+/// Copies the tokenizer files that the checkpoint has to `folder`/tokenizer. DoesNotFit when a copy cannot be
+/// written, BadCheckpoint when a file cannot be read.
+Status copyTokenizer(const std::string &checkpointFolder, const std::string &folder);
+
+/// Checkpoint tensors that weight `symbol` reads, directly or through other weights, in order and without repeats.
+std::vector<std::string> weightSources(mlir::ModuleOp module, llvm::StringRef symbol);
+
+} // namespace dsv3

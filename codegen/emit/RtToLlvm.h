@@ -1,0 +1,21 @@
+// From an rt.module to LLVM IR: the tables of runtime/core/Abi.h and one function per program.
+#pragma once
+
+#include "dialects/rt/RtDialect.h"
+#include "runtime/core/Result.h"
+
+#include "llvm/IR/Module.h"
+
+namespace dsv3::codegen {
+
+/// The structs of Abi.h. A unit test compares sizes and offsets with the C header.
+struct AbiTypes {
+  llvm::StructType *ref, *launch, *hostApi, *kernelDesc, *outputDesc, *programDesc, *fieldDesc, *tapDesc, *moduleDesc;
+  static AbiTypes get(llvm::LLVMContext &context);
+};
+
+/// Adds tables, programs and `dsv3_module` to `module`, which holds the kernels. Only `dsv3_module` stays visible
+/// outside: everything else becomes internal. Internal error when a kernel has no function.
+Status addHostProgram(rt::ModuleOp host, llvm::StringRef variant, llvm::Module &module);
+
+} // namespace dsv3::codegen

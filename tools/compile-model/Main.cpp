@@ -1,0 +1,35 @@
+// compile-model MODEL_DIR -o OUT: see Options.cpp for the flags, Driver.cpp for what happens.
+#include "tools/compile-model/Driver.h"
+
+#include <cstdio>
+#include <string>
+
+static int fail(const dsv3::Error &error) {
+  std::fprintf(stderr, "compile-model: error: %s\n", error.message.c_str());
+  return int(error.code);
+}
+
+static int inspect(int argc, char **argv) {
+  if (argc != 3)
+    return fail(dsv3::usageError("expected compile-model inspect ARTIFACT"));
+  dsv3::Result<std::string> text = dsv3::inspectArtifact(argv[2]);
+  if (!text)
+    return fail(text.error());
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1 && std::string(argv[1]) == "inspect")
+    return inspect(argc, argv);
+  dsv3::Result<dsv3::CommandLine> line = dsv3::parseCommandLine(argc, argv);
+  if (!line)
+    return fail(line.error());
+  if (line->exit)
+    return *line->exit;
+  dsv3::Result<std::string> summary = dsv3::compileModel(*line);
+  if (!summary)
+    return fail(summary.error());
+  std::printf("%s\n", summary->c_str());
+  return 0;
+}

@@ -1,0 +1,121 @@
+#include "tools/compile-model/Options.h"
+
+#include "codegen/targets/KernelEmitter.h"
+#include "passes/Pipeline.h"
+#include "runtime/core/Json.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+namespace dsv3 {
+
+namespace {
+
+/// Values that need more than a type to be checked.
+struct Texts {
+  std::string target = "x86-64", cpuFeatures, dtype = "bf16", determinism = "batch";
+};
+
+std::string variantNames() {
+  std::string names;
+  for (const codegen::CpuVariant &v : codegen::cpuVariants())
+    names += (names.empty() ? "" : ", ") + v.name.str();
+  return names;
+}
+
+void declare(CLI::App &app, CommandLine &line, Texts &texts) {
+  CompileOptions &o = line.compile;
+  o.jobs = 2;
+  app.option_defaults()->always_capture_default();
+  app.add_option("MODEL_DIR", line.modelFolder, "HuggingFace checkpoint folder: config.json, *.safetensors, tokenizer.json")->required();
+  app.add_option("-o,--output", line.output, "Folder of the artifact")->required();
+  app.add_option("--target", texts.target, "x86-64");
+  app.add_option("--cpu-features", texts.cpuFeatures, "Only this code variant: " + variantNames() + "; default: all, chosen at load");
+  app.add_option("--dtype", texts.dtype, "Type of activations and plain weights: bf16 or f32");
+  app.add_option("--quant", o.quant, "Quantisation of activations: none");
+  app.add_option("--determinism", texts.determinism, "batch: a request has the same bits alone and among others; run: less strict");
+  app.add_option("--max-batch", o.maxBatch, "Sequences of a step");
+  app.add_option("--max-model-len", o.maxModelLen, "Tokens of a sequence, prompt and answer");
+  app.add_option("--taps", o.taps, "Keep the states whose names match this regular expression");
+  app.add_option("--jobs", o.jobs, "Threads of the compiler");
+  app.add_option("--stop-after", line.stopAfter, "Stop after a stage, without writing an artifact");
+  app.add_option("--dump-after", line.dumpAfter, "Write STAGE.mlir after this stage, or 'all'")->delimiter(',');
+  app.add_option("--dump-dir", line.dumpDir, "Where dumps go");
+  app.add_flag("--force", line.force, "Replace an existing artifact");
+  app.footer("compile-model inspect ARTIFACT prints what an artifact holds.\n"
+             "Exit codes: 0 ok, 2 usage, 3 bad checkpoint, 4 unsupported, 5 does not fit, 6 internal.");
+}
+
+Status checkStages(const CommandLine &line) {
+  std::string known;
+  for (const Stage &s : stages())
+    known += (known.empty() ? "" : ", ") + s.name.str();
+  if (!line.stopAfter.empty() && !findStage(line.stopAfter))
+    return usageError("--stop-after: expected one of " + known + ", got '" + printable(line.stopAfter) + "'");
+  for (const std::string &name : line.dumpAfter)
+    if (name != "all" && !findStage(name))
+      return usageError("--dump-after: expected all or one of " + known + ", got '" + printable(name) + "'");
+  return {};
+}
+
+Status checkTarget(CommandLine &line, const Texts &texts) {
+  if (texts.target != "x86-64")
+    return unsupportedError("--target: expected x86-64, got '" + printable(texts.target) + "'");
+  if (texts.cpuFeatures.empty())
+    return {};
+  if (!codegen::findCpuVariant(texts.cpuFeatures))
+    return unsupportedError("--cpu-features: expected one of " + variantNames() + ", got '" + printable(texts.cpuFeatures) + "'");
+  line.compile.cpuVariants = {texts.cpuFeatures};
+  return {};
+}
+
+Status checkQuant(const std::string &quant) {
+  static const char *const planned[] = {"fp8-block", "w8a8", "w4a8-experts"};
+  if (quant == "none")
+    return {};
+  if (std::find(std::begin(planned), std::end(planned), quant) != std::end(planned))
+    return unsupportedError("--quant: '" + quant + "' is not supported, only none");
+  return usageError("--quant: expected none, got '" + printable(quant) + "'");
+}
+
+Status check(CommandLine &line, const Texts &texts) {
+  Result<ComputeType> dtype = parseComputeType(texts.dtype);
+  if (!dtype)
+    return dtype.error();
+  Result<Determinism> determinism = parseDeterminism(texts.determinism);
+  if (!determinism)
+    return determinism.error();
+  line.compile.dtype = *dtype;
+  line.compile.determinism = *determinism;
+  if (line.compile.jobs < 1)
+    return usageError("--jobs: expected 1 or more, got " + std::to_string(line.compile.jobs));
+  if (Status s = checkQuant(line.compile.quant); !s)
+    return s;
+  if (Status s = checkTarget(line, texts); !s)
+    return s;
+  return checkStages(line);
+}
+} // namespace
+
+Result<CommandLine> parseCommandLine(int argc, char **argv) {
+  CommandLine line;
+  Texts texts;
+  CLI::App app("Compiles a DeepSeek-V3 checkpoint to an artifact that dsv3-run runs.", "compile-model");
+  declare(app, line, texts);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    if (e.get_exit_code() == 0) {
+      line.exit = app.exit(e); // --help
+      return line;
+    }
+    return usageError(printable(e.what(), 300));
+  }
+  line.maxModelLenGiven = app.count("--max-model-len") > 0;
+  if (Status s = check(line, texts); !s)
+    return s.error();
+  return line;
+}
+
+} // namespace dsv3

@@ -1,0 +1,28 @@
+// The command line of compile-model.
+#pragma once
+
+#include "passes/Options.h"
+#include "runtime/core/Result.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dsv3 {
+
+struct CommandLine {
+  std::string modelFolder, output;
+  CompileOptions compile;
+  bool maxModelLenGiven = false; ///< else the default is lowered to what the model allows
+  bool force = false;
+  std::string stopAfter;              ///< empty: write the artifact
+  std::vector<std::string> dumpAfter; ///< "all" for every stage
+  std::string dumpDir = ".";
+  /// Set when there is nothing to do but to exit with this code (--help).
+  std::optional<int> exit;
+};
+
+/// Usage errors name the flag; Unsupported errors say what there is.
+Result<CommandLine> parseCommandLine(int argc, char **argv);
+
+} // namespace dsv3
