@@ -3,6 +3,7 @@
 #include "passes/Passes.h"
 #include "passes/Verifiers.h"
 #include "passes/bind/VerifyBind.h"
+#include "passes/schedule/SchedulePasses.h"
 #include "passes/specialize/Taps.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -54,12 +55,23 @@ static void buildPack(OpPassManager &pm, const CompileOptions &) {
   pm.addPass(createEraseUnusedWeightsPass());
 }
 
+static void buildTile(OpPassManager &pm, const CompileOptions &options) {
+  OutlineKernelsPassOptions outline;
+  for (const std::string &variant : options.cpuVariants)
+    outline.variants.push_back(variant);
+  pm.addPass(createOutlineKernelsPass(outline));
+}
+
+static void buildSchedule(OpPassManager &pm, const CompileOptions &) { pm.addPass(createLowerToRtPass()); }
+
 static constexpr Stage table[] = {
     {"import", buildImport, verifyImport},
     {"specialize", buildSpecialize, verifySpecialize},
     {"fuse", buildFuse, verifyFuse},
     {"bind", buildBind, verifyBind},
     {"pack", buildPack, verifyPack},
+    {"tile", buildTile, verifyTile},
+    {"schedule", buildSchedule, verifySchedule},
 };
 
 llvm::ArrayRef<Stage> stages() { return table; }
@@ -91,11 +103,11 @@ static Status checkRequest(const PipelineRequest &request) {
   return {};
 }
 
-static Status dump(ModuleOp module, const std::string &dir, size_t index, llvm::StringRef stage) {
+static Status dump(ModuleOp module, const std::string &dir, llvm::StringRef stage) {
   if (std::error_code error = llvm::sys::fs::create_directories(dir))
     return usageError("expected a folder to write dumps to, got '" + dir + "': " + error.message());
   llvm::SmallString<128> path(dir);
-  llvm::sys::path::append(path, (index < 10 ? "0" : "") + llvm::Twine(index) + "-" + stage + ".mlir");
+  llvm::sys::path::append(path, stage + ".mlir");
   std::error_code error;
   llvm::raw_fd_ostream os(path, error);
   if (!error) {
@@ -118,7 +130,7 @@ Status runPipeline(ModuleOp module, const CompileOptions &options, const Pipelin
     return s;
   if (Status s = checkTaps(module, options.taps); !s)
     return s;
-  for (auto [index, stage] : llvm::enumerate(table)) {
+  for (const Stage &stage : table) {
     std::string first;
     LogicalResult ok = success();
     {
@@ -135,7 +147,7 @@ Status runPipeline(ModuleOp module, const CompileOptions &options, const Pipelin
     if (failed(ok))
       return internalError("stage " + stage.name.str() + ": " + (first.empty() ? "failed without a message" : first));
     if (llvm::is_contained(request.dumpAfter, stage.name) || llvm::is_contained(request.dumpAfter, "all"))
-      if (Status s = dump(module, request.dumpDir, index, stage.name); !s)
+      if (Status s = dump(module, request.dumpDir, stage.name); !s)
         return s;
     if (request.afterStage)
       if (Status s = request.afterStage(stage, module); !s)
@@ -181,6 +193,7 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
 
 void registerAllPasses() {
   registerDsv3Passes();
+  registerDsv3SchedulePasses();
   for (const Stage &stage : table) {
     auto build = [&stage](OpPassManager &pm, StringRef text, llvm::function_ref<LogicalResult(const Twine &)> onError) {
       StagePipelineOptions flags;

@@ -31,7 +31,7 @@ const Stage *findStage(llvm::StringRef name);
 struct PipelineRequest {
   std::string stopAfter;                                             ///< last stage to run; empty: all
   std::vector<std::string> dumpAfter;                                ///< stages whose result is written, "all" for each
-  std::string dumpDir = ".";                                         ///< receives NN-STAGE.mlir
+  std::string dumpDir = ".";                                         ///< receives STAGE.mlir
   std::function<Status(const Stage &, mlir::ModuleOp)> afterStage;   ///< called after each verified stage
 };
 
