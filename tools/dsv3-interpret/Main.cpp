@@ -61,6 +61,49 @@ static Result<bool> compareOutputs(const Output &a, const Output &b, const Optio
   return taps ? Result<bool>(*close && *taps) : taps;
 }
 
+/// Runs one program, or the plan that the request names, on one module or on two.
+static Result<int> runOne(mlir::ModuleOp module, mlir::ModuleOp other, const hf::Checkpoint *checkpoint, const Options &options,
+                          const Request &request) {
+  Result<Output> output = runModule(module, checkpoint, options, request);
+  if (!output)
+    return output.error();
+  if (Status s = saveFiles(*output, options); !s)
+    return s.error();
+  if (!other) {
+    if (options.taps)
+      for (const NamedTensor &t : output->taps)
+        print(t, "tap ", options.print);
+    for (const NamedTensor &t : output->results)
+      print(t, "", options.print);
+    return 0;
+  }
+  Request second = request;
+  if (!options.againstProgram.empty())
+    second.program = options.againstProgram;
+  Result<Output> against = runModule(other, checkpoint, options, second);
+  if (!against)
+    return against.error();
+  Result<bool> close = compareOutputs(*output, *against, options);
+  if (!close)
+    return close.error();
+  return *close ? 0 : kDifferent;
+}
+
+/// Every program of the first module against the one of its name, as the test of a pass wants it.
+static Result<int> runAll(mlir::ModuleOp module, mlir::ModuleOp other, const hf::Checkpoint *checkpoint, const Options &options) {
+  int worst = 0;
+  for (ir::ProgramOp program : module.getOps<ir::ProgramOp>()) {
+    Request request = options.request;
+    request.program = program.getSymName().str();
+    std::printf("@%s\n", request.program.c_str());
+    Result<int> code = runOne(module, other, checkpoint, options, request);
+    if (!code)
+      return Error{code.error().code, "@" + request.program + ": " + code.error().message};
+    worst = std::max(worst, *code);
+  }
+  return worst;
+}
+
 static Result<int> run(const Options &options) {
   mlir::DialectRegistry registry;
   registry.insert<ir::Dsv3Dialect, kernel::KernelDialect>();
@@ -76,32 +119,14 @@ static Result<int> run(const Options &options) {
     checkpoint = std::move(*opened);
   }
   const hf::Checkpoint *files = checkpoint ? &*checkpoint : nullptr;
-  Result<Output> output = runModule(**module, files, options, options.request);
-  if (!output)
-    return output.error();
-  if (Status s = saveFiles(*output, options); !s)
-    return s.error();
-  if (options.against.empty()) {
-    if (options.taps)
-      for (const NamedTensor &t : output->taps)
-        print(t, "tap ", options.print);
-    for (const NamedTensor &t : output->results)
-      print(t, "", options.print);
-    return 0;
-  }
+  if (options.against.empty())
+    return runOne(**module, nullptr, files, options, options.request);
   auto other = parseModule(options.against, context);
   if (!other)
     return other.error();
-  Request request = options.request;
-  if (!options.againstProgram.empty())
-    request.program = options.againstProgram;
-  Result<Output> against = runModule(**other, files, options, request);
-  if (!against)
-    return against.error();
-  Result<bool> close = compareOutputs(*output, *against, options);
-  if (!close)
-    return close.error();
-  return *close ? 0 : kDifferent;
+  if (options.request.program.empty() && options.againstProgram.empty() && !options.request.decode)
+    return runAll(**module, **other, files, options);
+  return runOne(**module, **other, files, options, options.request);
 }
 
 } // namespace dsv3::interpret

@@ -66,7 +66,7 @@ void addFlags(CLI::App &app, Options &o, Texts &t) {
   app.add_option("--logits-out", o.logitsOut, "safetensors file for logits [T, V] and mtp_logits, float32")->group(output);
   app.add_option("--taps-out", o.tapsOut, "safetensors file for the taps, float32")->group(output);
   const char *comparison = "Comparison";
-  app.add_option("--against", o.against, "second module: run both on the same inputs, exit with 1 if they differ")->group(comparison);
+  app.add_option("--against", o.against, "second module: run both on the same inputs, exit with 1 if they differ; every program if none is named")->group(comparison);
   app.add_option("--against-program", o.againstProgram, "its program, if another than --program")->group(comparison);
   app.add_option("--tolerance", o.tolerance, "largest |b - a| / |a| of a row; 0: equal bits")->check(CLI::Range(0.0, 1e9))->capture_default_str()->group(comparison);
 }
