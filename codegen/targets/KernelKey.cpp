@@ -15,9 +15,13 @@ static void printOperand(llvm::raw_ostream &os, OpOperand &operand) {
     return;
   }
   SmallVector<int64_t> shape(tensor.getShape());
-  if (!shape.empty() && hasCapacityRows(operand))
+  bool capacity = !shape.empty() && hasCapacityRows(operand);
+  if (capacity)
     shape[0] = ShapedType::kDynamic;
   os << RankedTensorType::get(shape, tensor.getElementType(), tensor.getEncoding());
+  // A body reads the number of its rows from the step, so the head over selected rows is not the head over all.
+  if (capacity && rowScalar(value) == DSV3_SCALAR_SEQS)
+    os << " rows seqs";
   if (value.getDefiningOp<kernel::ViewOp>()) {
     kernel::RowAccess access = kernel::getRowAccess(value);
     os << " lanes " << access.offset << " of " << access.stride;
