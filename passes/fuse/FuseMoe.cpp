@@ -79,12 +79,12 @@ private:
         l.up.getW(), l.down.getW(), l.combine.getPlus(), l.route.getGroupsAttr(), l.route.getKeepAttr(), l.route.getTopAttr(),
         l.route.getNormAttr(), l.route.getScaleAttr(), TypeAttr::get(elementType(l.gate.getY())),
         TypeAttr::get(elementType(l.act.getY())), TypeAttr::get(elementType(l.down.getY())), l.combine.getSiteAttr());
-    Operation *after = fused; // taps of the routing stood before the experts; they follow now, in their order
-    for (Operation &op : llvm::make_early_inc_range(llvm::make_range(Block::iterator(l.route), Block::iterator(l.combine))))
-      if (isa<ir::TapOp>(op) && op.getOperand(0).getDefiningOp() == l.route) {
-        op.moveAfter(after);
-        after = &op;
-      }
+    // Taps of the routing stood before the experts; they follow now, in their order.
+    SmallVector<Operation *> taps = llvm::filter_to_vector(l.readersOfRouting(), llvm::IsaPred<ir::TapOp>);
+    llvm::sort(taps, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+    for (Operation *tap : llvm::reverse(taps))
+      if (tap->isBeforeInBlock(fused))
+        tap->moveAfter(fused);
     l.combine.getY().replaceAllUsesWith(fused.getY());
     l.combine.erase();
     for (Operation *op : {l.down.getOperation(), l.act.getOperation(), l.gate.getOperation(), l.up.getOperation(), l.dispatch.getOperation()})

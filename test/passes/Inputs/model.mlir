@@ -26,7 +26,7 @@ dsv3.weight @l1.kv_b : tensor<512x128xbf16, #fp8b> from #dsv3.file<"l1.kv_b.weig
 dsv3.weight @l1.o : tensor<256x256xbf16, #fp8b> from #dsv3.file<"l1.o.weight", scale "l1.o.weight_scale_inv">
 dsv3.weight @l1.post_norm : tensor<256xbf16> from #dsv3.file<"l1.post_norm.weight">
 dsv3.weight @l1.router : tensor<8x256xbf16> from #dsv3.file<"l1.router.weight">
-dsv3.weight @l1.bias : tensor<8xbf16> from #dsv3.file<"l1.bias.weight">
+dsv3.weight @l1.bias : tensor<8xf32> from #dsv3.file<"l1.bias.weight">
 dsv3.weight @l1.gate : tensor<8x128x256xbf16, #fp8b> from #dsv3.stack<0 to 8, #dsv3.file<"l1.experts.{}.gate.weight", scale "l1.experts.{}.gate.weight_scale_inv">>
 dsv3.weight @l1.up : tensor<8x128x256xbf16, #fp8b> from #dsv3.stack<0 to 8, #dsv3.file<"l1.experts.{}.up.weight", scale "l1.experts.{}.up.weight_scale_inv">>
 dsv3.weight @l1.down : tensor<8x256x128xbf16, #fp8b> from #dsv3.stack<0 to 8, #dsv3.file<"l1.experts.{}.down.weight", scale "l1.experts.{}.down.weight_scale_inv">>
@@ -111,8 +111,8 @@ dsv3.program @trunk(%ids: tensor<?xi32> {dsv3.name = "ids"}, %seq: !dsv3.seq, %k
   %l1_n1 = dsv3.rms_norm %l1_x1, %w_l1_post_norm eps 1.0e-06 site "l1.post_norm" : tensor<?x256xbf16>, tensor<256xbf16> -> tensor<?x256xbf16>
   %w_l1_router = dsv3.use @l1.router : tensor<8x256xbf16>
   %l1_lg = dsv3.linear %l1_n1, %w_l1_router site "l1.router" : tensor<?x256xbf16>, tensor<8x256xbf16> -> tensor<?x8xf32>
-  %w_l1_bias = dsv3.use @l1.bias : tensor<8xbf16>
-  %l1_id, %l1_wt = dsv3.route %l1_lg, %w_l1_bias groups 2 keep 1 top 2 norm true scale 2.5 site "l1.route" : tensor<?x8xf32>, tensor<8xbf16> -> tensor<?x2xi32>, tensor<?x2xf32>
+  %w_l1_bias = dsv3.use @l1.bias : tensor<8xf32>
+  %l1_id, %l1_wt = dsv3.route %l1_lg, %w_l1_bias groups 2 keep 1 top 2 norm true scale 2.5 site "l1.route" : tensor<?x8xf32>, tensor<8xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
   %l1_xr, %l1_off, %l1_row = dsv3.dispatch %l1_n1, %l1_id experts 8 site "l1.dispatch" : tensor<?x256xbf16>, tensor<?x2xi32> -> tensor<?x256xbf16>, tensor<9xi32>, tensor<?x2xi32>
   %w_l1_gate = dsv3.use @l1.gate : tensor<8x128x256xbf16, #fp8b>
   %l1_g = dsv3.grouped_linear %l1_xr, %w_l1_gate, %l1_off site "l1.gate" : tensor<?x256xbf16>, tensor<8x128x256xbf16, #fp8b>, tensor<9xi32> -> tensor<?x128xf32>
