@@ -218,7 +218,7 @@ Result<std::vector<Held<T>>> makeArguments(ir::ProgramOp program, const Request 
       arguments.push_back(hold<T>(batch.ids(step, name == "next_ids", vocab)));
     } else if (type.getElementType().isInteger(32)) {
       return usageError(argumentText(i) + ": expected values, --arg=" + std::to_string(i) + "=.., since nothing embeds them");
-    } else if (name == "hidden" && !std::holds_alternative<std::monostate>(hidden)) {
+    } else if ((name == "hidden" || name.empty()) && !std::holds_alternative<std::monostate>(hidden)) {
       arguments.push_back(hidden);
     } else {
       bool perToken = type.isDynamicDim(0) || (program.getTokens() && type.getDimSize(0) == int64_t(*program.getTokens()));

@@ -43,7 +43,7 @@ private:
 /// A cache of the type with drawn rows wherever a sequence may read: an append that is forgotten shows.
 template <typename T> Result<std::shared_ptr<Cache<T>>> makeCache(ir::KvType type, const Batch &batch);
 
-/// All arguments of `program` for a step. `hidden` serves the argument of that name.
+/// All arguments of `program` for a step. `hidden`, if there is one, serves the argument of that name or of none.
 template <typename T>
 Result<std::vector<Held<T>>> makeArguments(ir::ProgramOp program, const Request &request, const Batch &batch,
                                            const Step &step, std::shared_ptr<Cache<T>> cache, const Held<T> &hidden);
