@@ -1,5 +1,6 @@
 // Gate, up and their activation become one op; `via` keeps the type of the two products.
 // RUN: dsv3-opt %s --dsv3-fuse-gated | FileCheck %s
+// RUN: dsv3-opt %s --dsv3-fuse-gated | dsv3-interpret %s --taps --against=-
 
 // CHECK-LABEL: dsv3.program @f32
 // CHECK-NEXT: %[[Y:.*]] = dsv3.gated_linear %arg0, %arg1, %arg2 via f32 site "l0.act" : tensor<4x8xbf16>, tensor<16x8xbf16>, tensor<16x8xbf16> -> tensor<4x16xbf16>

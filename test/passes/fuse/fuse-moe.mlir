@@ -1,5 +1,6 @@
 // The routed experts of a layer become one op that names every intermediate type.
 // RUN: dsv3-opt %s --dsv3-fuse-moe | FileCheck %s
+// RUN: dsv3-opt %s --dsv3-fuse-moe | dsv3-interpret %s --taps --against=-
 
 // With the shared expert added inside; a tap of the result is an ordinary reader.
 // CHECK-LABEL: dsv3.program @whole
