@@ -115,11 +115,11 @@ def batch(artifact, requests, *flags):
 
 
 def interpret(checkpoint, ids, folder):
-    """The reference's logits [T, V]: dsv3-interpret walks the imported program. All knowledge of its flags is here."""
+    """The reference's float32 logits [T, V]: dsv3-interpret walks the imported program. All knowledge of its flags is here."""
     with tempfile.TemporaryDirectory(dir=folder) as work:
         dump, out = os.path.join(work, "dump"), os.path.join(work, "logits.safetensors")
-        compile_model(checkpoint, os.path.join(work, "none.dsv3"), "--stop-after=import", "--dump-after=import",
-                      f"--dump-dir={dump}")
+        compile_model(checkpoint, os.path.join(work, "none.dsv3"), "--dtype=f32", "--stop-after=import",
+                      "--dump-after=import", f"--dump-dir={dump}")
         succeed("dsv3-interpret", os.path.join(dump, "import.mlir"), "--program=trunk_head",
                 f"--checkpoint={checkpoint}", ids_flag(ids), f"--logits-out={out}")
         return safetensors_np.load(out)["logits"]

@@ -20,3 +20,22 @@
 // DECODE: logits: equal
 // DECODE: kv: equal
 // ABSORB: logits: row {{[0-9]+}} differs by {{.*}} (tolerance
+
+// Kernel IR of all phases: lowering, binding and packing move no bit either.
+// RUN: dsv3-opt %t.programs.mlir --dsv3-absorb-mla --dsv3-stage-fuse --dsv3-stage-bind --dsv3-stage-pack -o %t.packed.mlir
+// RUN: FileCheck %s --check-prefix=KERNELS < %t.packed.mlir
+// RUN: dsv3-interpret %t.programs.mlir --dummy-weights --program=trunk_head --mtp --lengths=70,5 --chunk=16 --against=%t.packed.mlir | FileCheck %s
+// RUN: dsv3-interpret %t.absorbed.mlir --dummy-weights --decode --lengths=20,5 --against=%t.packed.mlir | FileCheck %s --check-prefix=DECODE
+// KERNELS-DAG: kernel.weight
+// KERNELS-DAG: kernel.gemm
+// KERNELS-DAG: kernel.batched_gemm
+// KERNELS-DAG: kernel.gated_gemm
+// KERNELS-DAG: kernel.grouped_gated_gemm
+// KERNELS-DAG: kernel.grouped_gemm
+// KERNELS-DAG: kernel.add_norm
+// KERNELS-DAG: kernel.concat
+// KERNELS-DAG: kernel.view
+// KERNELS-DAG: kernel.kv_append
+// KERNELS-DAG: kernel.kv_expand
+// KERNELS-DAG: kernel.attn_prefill
+// KERNELS-DAG: kernel.attn_decode
