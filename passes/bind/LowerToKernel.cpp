@@ -115,9 +115,9 @@ LogicalResult Lowering::run(ir::ProgramOp program) {
                         ir::CombineOp>(&op, *this)))
       return failure();
   }
-  for (auto use : llvm::make_early_inc_range(body->getOps<ir::UseOp>()))
-    if (use->use_empty())
-      use->erase();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body))) // from below: a view's reader goes before it
+    if (isa<ir::UseOp, kernel::ViewOp>(op) && op.use_empty())
+      op.erase();
   return success();
 }
 

@@ -16,12 +16,13 @@ namespace {
 enum class Cover { Bijective, Onto };
 using Shape = std::vector<int64_t>;
 
-/// Layouts are periodic in powers of two, so a dim may be cut to one period and its remainder.
+/// Layouts are periodic in powers of two, so a dim may be cut to two periods (blocks of one must differ) and its
+/// remainder.
 Shape shrink(ArrayRef<int64_t> shape) {
   constexpr int64_t period = 128;
   Shape small;
   for (int64_t d : shape)
-    small.push_back(d > period ? period + d % period : d);
+    small.push_back(d > 2 * period ? 2 * period + d % period : d);
   return small;
 }
 
@@ -29,16 +30,16 @@ Shape shrink(ArrayRef<int64_t> shape) {
 bool covers(const Layout &layout, const Shape &shape, Cover cover) {
   if (cover == Cover::Bijective)
     return layout.isBijective(shape);
-  Shape index(shape.size(), 0);
+  Shape index(shape.size(), 0), padded = layout.paddedShape(shape);
   int64_t total = 1, places = layout.elements(shape);
-  for (int64_t d : shape)
+  for (int64_t d : padded)
     total *= d;
   llvm::DenseSet<int64_t> hit;
   for (int64_t i = 0; i < total; ++i) {
     int64_t rest = i;
     for (size_t d = shape.size(); d-- > 0;) {
-      index[d] = rest % shape[d];
-      rest /= shape[d];
+      index[d] = rest % padded[d];
+      rest /= padded[d];
     }
     int64_t at = layout.offset(index, shape);
     if (at < 0 || at >= places)
