@@ -8,7 +8,7 @@ packages=(
   cmake ninja-build ccache                                 # build
   nlohmann-json3-dev libcli11-dev libonig-dev libxxhash-dev # JSON, flags, the tokenizer's regex engine, hashes
   libgtest-dev libgmock-dev                                # tests
-  python3 python3-numpy python3-pytest binutils
+  python3 python3-numpy python3-pytest python3-xxhash binutils
 )
 
 missing=()

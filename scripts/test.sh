@@ -6,4 +6,4 @@ scripts/setup.sh
 scripts/build.sh
 export PYTHONDONTWRITEBYTECODE=1
 ctest --test-dir build --output-on-failure --no-tests=error
-python3 -m pytest -q -p no:cacheprovider test/e2e "$@"
+/usr/bin/python3 -m pytest -q -p no:cacheprovider test/e2e "$@"

@@ -28,11 +28,23 @@ static void printOperand(llvm::raw_ostream &os, OpOperand &operand) {
   }
 }
 
+/// A body that may assume that source and destination are one buffer must not serve a launch with two.
+static void printInPlace(llvm::raw_ostream &os, Operation *op) {
+  auto launch = dyn_cast<kernel::KernelOp>(op);
+  if (!launch)
+    return;
+  for (auto [o, out] : llvm::enumerate(launch.getOuts()))
+    for (auto [i, in] : llvm::enumerate(launch.getIns()))
+      if (isa<RankedTensorType>(in.getType()) && kernel::getRowAccess(in).base == kernel::getRowAccess(out).base)
+        os << " out " << o << " in place of " << i;
+}
+
 std::string kernelKey(Operation *op) {
   std::string key;
   llvm::raw_string_ostream os(key);
   os << op->getName() << "(";
   llvm::interleaveComma(op->getOpOperands(), os, [&](OpOperand &operand) { printOperand(os, operand); });
+  printInPlace(os, op);
   os << ")";
   // Both are launch data: the site is a name, the layer a constant behind the step's scalars.
   for (NamedAttribute attr : op->getAttrs())

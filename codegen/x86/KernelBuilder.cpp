@@ -97,32 +97,24 @@ Value KernelBuilder::loadF32(Type elem, Value address, int64_t lanes, int64_t co
     raw = LLVM::MaskedLoadOp::create(b, type, address, prefixMask(*this, lanes, count), zero,
                                      b.getI32IntegerAttr(int(naturalAlign(type))));
   }
-  if (!elem.isBF16())
-    return raw;
-  Value wide = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, vec(i32, lanes), raw), cint(vec(i32, lanes), 16));
-  return arith::BitcastOp::create(b, vec(f32, lanes), wide);
+  return elem.isBF16() ? fromBF16(raw) : raw;
 }
 
 void KernelBuilder::storeF32(Type elem, Value value, Value address, int64_t count) {
   int64_t lanes = cast<VectorType>(value.getType()).getNumElements();
   if (elem.isBF16())
-    value = arith::TruncFOp::create(b, vec(bf16, lanes), value);
+    value = toBF16(value);
   if (count < 0 || count == lanes)
     return store(value, address, unsigned(elemBytes(elem)));
   LLVM::MaskedStoreOp::create(b, value, address, prefixMask(*this, lanes, count), b.getI32IntegerAttr(int(elemBytes(elem))));
 }
 
 Value KernelBuilder::loadScalarF32(Type elem, Value address) {
-  if (!elem.isBF16())
-    return load(f32, address);
-  Value wide = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i32, load(i16, address)), cint(i32, 16));
-  return arith::BitcastOp::create(b, f32, wide);
+  return elem.isBF16() ? fromBF16(load(i16, address)) : load(f32, address);
 }
 
 void KernelBuilder::storeScalarF32(Type elem, Value value, Value address) {
-  if (elem.isBF16())
-    value = arith::TruncFOp::create(b, bf16, value);
-  store(value, address);
+  store(elem.isBF16() ? toBF16(value) : value, address);
 }
 
 //===-- Floats ------------------------------------------------------------===//
@@ -142,16 +134,37 @@ Value KernelBuilder::fsqrt(Value a) { return LLVM::SqrtOp::create(b, a); }
 Value KernelBuilder::roundTo(Type elem, Value v) {
   if (elem.isF32())
     return v;
-  Type narrow = elem, wide = v.getType();
-  if (auto vt = dyn_cast<VectorType>(wide))
-    narrow = vec(elem, vt.getNumElements());
-  Value rounded = arith::TruncFOp::create(b, narrow, v);
-  return arith::ExtFOp::create(b, wide, rounded);
+  return fromBF16(toBF16(v));
+}
+
+Value KernelBuilder::toBF16(Value v) {
+  auto vt = dyn_cast<VectorType>(v.getType());
+  int64_t lanes = vt ? vt.getNumElements() : 0;
+  auto like = [&](Type elem) { return vt ? Type(vec(elem, lanes)) : elem; };
+  if (variant.bf16Dot && vt)
+    return arith::BitcastOp::create(b, like(i16), arith::TruncFOp::create(b, like(bf16), v).getResult());
+  // Round to nearest, ties to even, on the bits; without the instruction LLVM would call a library function.
+  Value bits = arith::BitcastOp::create(b, like(i32), v);
+  Value odd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, bits, cint(like(i32), 16)), cint(like(i32), 1));
+  Value rounded = add(add(bits, cint(like(i32), 0x7fff)), odd);
+  // A NaN must not round up to infinity: keep its top bits and set a quiet one.
+  Value quiet = arith::OrIOp::create(b, bits, cint(like(i32), 0x400000));
+  Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, v, v);
+  Value picked = arith::SelectOp::create(b, isNan, quiet, rounded);
+  return arith::TruncIOp::create(b, like(i16), arith::ShRUIOp::create(b, picked, cint(like(i32), 16)));
+}
+
+Value KernelBuilder::fromBF16(Value bits) {
+  auto vt = dyn_cast<VectorType>(bits.getType());
+  auto like = [&](Type elem) { return vt ? Type(vec(elem, vt.getNumElements())) : elem; };
+  Value wide = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, like(i32), bits), cint(like(i32), 16));
+  return arith::BitcastOp::create(b, like(f32), wide);
 }
 
 Value KernelBuilder::exp(Value x) {
-  // Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, the product n ln 2 in two parts, then a minimax-like
-  // Taylor polynomial of degree 6 in r (next term r^7 / 5040 < 1.2e-7) and 2^n through the exponent bits.
+  // Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, the product n ln 2 in two parts, then 1 + r + r^2 q(r) with q
+  // of degree 4 fitted to e^r by reweighted least squares (error 3.1e-9; Taylor's would be 1.2e-7), and 2^n through
+  // the exponent bits.
   Type type = x.getType(), itype = i32;
   if (auto vt = dyn_cast<VectorType>(type))
     itype = vec(i32, vt.getNumElements());
@@ -166,8 +179,8 @@ Value KernelBuilder::exp(Value x) {
   Value n = fsub(shifted, magic);
   Value r = fma(n, cf(type, -0.693145751953125), clamped);
   r = fma(n, cf(type, -1.428606765330187e-06), r);
-  Value p = cf(type, 1.0 / 720);
-  for (double c : {1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0})
+  Value p = cf(type, 0x1.6a2434p-10);
+  for (double c : {0x1.1239e2p-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2, 1.0, 1.0})
     p = fma(p, r, cf(type, c));
   Value bits = arith::BitcastOp::create(b, itype, shifted);
   Value exponent = arith::ShLIOp::create(b, bits, cint(itype, 23)); // the magic's own low bits are zero

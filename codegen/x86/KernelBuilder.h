@@ -88,6 +88,8 @@ public:
   Value fsqrt(Value a);
   /// Rounds f32 values to `elem` and back: a rounding the IR asks for inside a kernel.
   Value roundTo(Type elem, Value v);
+  Value toBF16(Value v);      ///< f32 to the bits of the nearest bf16, ties to even, as i16
+  Value fromBF16(Value bits); ///< i16 bits of bf16 to f32
   /// e^x by a degree 6 polynomial after range reduction: relative error below 2e-7 for x in [-87, 88]; 0 below.
   Value exp(Value x);
   Value sigmoid(Value x); ///< 1 / (1 + e^-x)
