@@ -35,7 +35,8 @@ static void printInPlace(llvm::raw_ostream &os, Operation *op) {
     return;
   for (auto [o, out] : llvm::enumerate(launch.getOuts()))
     for (auto [i, in] : llvm::enumerate(launch.getIns()))
-      if (isa<RankedTensorType>(in.getType()) && kernel::getRowAccess(in).base == kernel::getRowAccess(out).base)
+      if (isa<RankedTensorType>(in.getType()) && isa<RankedTensorType>(out.getType()) &&
+          kernel::getRowAccess(in).base == kernel::getRowAccess(out).base)
         os << " out " << o << " in place of " << i;
 }
 
