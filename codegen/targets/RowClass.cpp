@@ -26,10 +26,11 @@ static kernel::KernelOp writer(Value destination) {
   return {};
 }
 
-/// The input that gives a launch its rows: the first tensor that is not a weight.
+/// The input that gives a launch its rows: the first tensor that is not a weight. An empty one has no rows to give:
+/// reading it is an error that `schedule` reports, and following it would go round in circles.
 static Value rowInput(kernel::KernelOp launch) {
   for (Value in : launch.getIns())
-    if (isa<RankedTensorType>(in.getType()) && !isWeight(in))
+    if (isa<RankedTensorType>(in.getType()) && !isWeight(in) && !in.getDefiningOp<kernel::EmptyOp>())
       return in;
   return {};
 }
@@ -48,6 +49,16 @@ int rowScalar(Value value) {
     value = launch ? rowInput(launch) : Value();
   }
   return DSV3_SCALAR_TOKENS;
+}
+
+int64_t rowFactor(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  Operation *at = value.getDefiningOp() ? value.getDefiningOp() : value.getParentBlock()->getParentOp();
+  auto program = isa<ir::ProgramOp>(at) ? cast<ir::ProgramOp>(at) : at->getParentOfType<ir::ProgramOp>();
+  if (!type || !program || !program.getTokens() || rowScalar(value) == DSV3_SCALAR_SEQS)
+    return 1;
+  int64_t rows = type.getDimSize(0), tokens = *program.getTokens();
+  return rows > tokens && rows % tokens == 0 ? rows / tokens : 1;
 }
 
 } // namespace dsv3::codegen

@@ -317,8 +317,11 @@ private:
       MemoryPlan plan = planMemory(lifetimes, kAlignment);
       if (Status s = checkPlan(lifetimes, plan, kAlignment); !s)
         return program.emitOpError() << s.error().message;
-      program.emitRemark() << "arena of @" << program.getSymName() << ": " << plan.bytes << " bytes, live set "
-                           << liveSetBound(lifetimes, kAlignment) << " bytes, " << lifetimes.size() << " buffers";
+      int64_t bound = liveSetBound(lifetimes, kAlignment);
+      program.emitRemark() << "arena of @" << program.getSymName() << ": " << plan.bytes << " bytes, live set " << bound << " bytes, "
+                           << lifetimes.size() << " buffers";
+      if (plan.bytes * 100 > bound * 105)
+        program.emitWarning() << "arena of @" << program.getSymName() << " is more than 5% above its live set";
       arena = std::max(arena, plan.bytes);
       allBuffers.push_back(std::move(*buffers));
       plans.push_back(std::move(plan));

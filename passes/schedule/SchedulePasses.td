@@ -35,7 +35,7 @@ def LowerToRtPass : Pass<"dsv3-lower-to-rt", "::mlir::ModuleOp"> {
     | the cache | kv |
     | everything else | arena, planned per program (PlanMemory.h), its size the maximum over programs |
 
-    A remark per program says planned bytes and the live-set bound.
+    A remark per program says planned bytes and the live-set bound; a warning, that they are more than 5% apart.
 
     Refused: an argument with another name, an in-place launch whose old value is read later, a tap of a view.
   }];

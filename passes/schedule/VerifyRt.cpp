@@ -73,7 +73,7 @@ private:
     std::array<bool, DSV3_FIELD_COUNT> present{};
     for (auto field : module.getBody().front().getOps<rt::FieldOp>()) {
       if (field.getKind() >= DSV3_FIELD_COUNT || present[field.getKind()])
-        return field.emitOpError() << "expected each kind below " << DSV3_FIELD_COUNT << " once, got " << field.getKind();
+        return field.emitOpError() << "expected each kind below " << int(DSV3_FIELD_COUNT) << " once, got " << field.getKind();
       present[field.getKind()] = true;
       if (field.getOffset() % 64)
         return field.emitOpError() << "expected an offset that is a multiple of 64, got " << field.getOffset();
@@ -81,7 +81,7 @@ private:
         return field.emitOpError() << "overlaps another field at " << field.getOffset();
     }
     if (!llvm::all_of(present, [](bool b) { return b; }))
-      return module.emitOpError() << "expected all " << DSV3_FIELD_COUNT << " fields of the step buffer, got " << byOffset.size();
+      return module.emitOpError() << "expected all " << int(DSV3_FIELD_COUNT) << " fields of the step buffer, got " << byOffset.size();
     int64_t at = 0;
     for (auto &[offset, field] : byOffset) {
       if (offset < at)
