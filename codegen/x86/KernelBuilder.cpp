@@ -106,6 +106,8 @@ void KernelBuilder::storeF32(Type elem, Value value, Value address, int64_t coun
     value = toBF16(value);
   if (count < 0 || count == lanes)
     return store(value, address, unsigned(elemBytes(elem)));
+  if (count == 1) // LLVM 22 turns a masked store of one truncated lane into a store of the lane before truncation
+    return store(LLVM::ExtractElementOp::create(b, value, cint(i32, 0)), address);
   LLVM::MaskedStoreOp::create(b, value, address, prefixMask(*this, lanes, count), b.getI32IntegerAttr(int(elemBytes(elem))));
 }
 

@@ -90,10 +90,11 @@ public:
   Value roundTo(Type elem, Value v);
   Value toBF16(Value v);      ///< f32 to the bits of the nearest bf16, ties to even, as i16
   Value fromBF16(Value bits); ///< i16 bits of bf16 to f32
-  /// e^x by a degree 6 polynomial after range reduction: relative error below 2e-7 for x in [-87, 88]; 0 below.
+  /// e^x by a degree 6 polynomial after range reduction: relative error below 8e-8 for x in [-87, 88]; 0 below, the
+  /// value at 88 above.
   Value exp(Value x);
-  Value sigmoid(Value x); ///< 1 / (1 + e^-x)
-  Value silu(Value x);
+  Value sigmoid(Value x); ///< 1 / (1 + e^-x): relative error below 1.5e-7 for |x| <= 80
+  Value silu(Value x);    ///< x * sigmoid(x): the same
   /// Sum of 16 lanes as a fixed tree: (0+8), (0+4), (0+2), (0+1).
   Value reduceAdd(Value v);
   Value reduceMax(Value v);
