@@ -27,6 +27,9 @@ public:
     for (unsigned w : weightOperands)
       if (std::string why = whyNotPanels(tensorType(op->getOperand(w))); !why.empty())
         return why;
+    for (unsigned w : weightOperands)
+      if (op->getOperand(w).getType() != op->getOperand(weightOperands[0]).getType())
+        return "the weights differ in type";
     return {};
   }
   kernel::NumericsAttr numerics(Operation *op) const override {

@@ -1,10 +1,14 @@
 #include "codegen/x86/PanelGemm.h"
 
-#include "mlir/Dialect/X86Vector/X86VectorDialect.h"
-
 using namespace mlir;
 
 namespace dsv3::codegen {
+
+/// K values of one turn of the inner loop: what one vector of FP8 codes holds.
+static constexpr int64_t kUnit = 4;
+
+/// Up to this many rows FP8 is decoded in the multiply loop.
+static constexpr int64_t kFewRows = 2;
 
 /// K values per chunk: panels of one tile stay in the second-level cache (4 x 64 KiB) and accumulators are
 /// spilled once per chunk. A multiple of every supported scale block.
@@ -62,145 +66,192 @@ Value PanelGemm::accAddress(Value row, int64_t slot) {
 
 //===-- Weights to the multiply type --------------------------------------===//
 
-/// Dequantises 16 columns x 4 consecutive k of E4M3 codes: code j of each lane as f32, without its scale but
-/// times 2^-8. E4M3 is binary16 with a shifted exponent: moving its bits gives value / 256, exact for subnormals too.
-static Value decodeE4M3(KernelBuilder &k, Value lanes, int64_t j) {
+/// 16 columns x 4 consecutive k of E4M3 codes as four vectors of f32, without their scale but times 2^-8. E4M3 is
+/// binary16 with a shifted exponent: moving its bits gives value / 256, exact for subnormals too.
+static SmallVector<Value, 4> decodeE4M3(KernelBuilder &k, Value lanes) {
   ImplicitLocOpBuilder &b = k.b;
-  Value byte = lanes;
-  if (j)
-    byte = arith::ShRUIOp::create(b, byte, k.cint(k.vi32, 8 * j));
-  Value mag = arith::ShLIOp::create(b, arith::AndIOp::create(b, byte, k.cint(k.vi32, 0x7f)), k.cint(k.vi32, 7));
-  Value sign = arith::ShLIOp::create(b, arith::AndIOp::create(b, byte, k.cint(k.vi32, 0x80)), k.cint(k.vi32, 8));
-  Value half = arith::TruncIOp::create(b, k.vi16, arith::OrIOp::create(b, mag, sign));
-  Value f16 = arith::BitcastOp::create(b, k.vec(b.getF16Type()), half);
-  return arith::ExtFOp::create(b, k.vf32, f16);
+  auto halves = k.vec(k.i16, 2 * kLanes);
+  Value raw = LLVM::BitcastOp::create(b, halves, lanes);
+  // The arithmetic shift copies the sign down: [s][eeee mmm] becomes [s][s -> 0][eeee mmm][0...] under the mask.
+  auto moved = [&](Value highByte) -> Value {
+    Value shifted = arith::ShRSIOp::create(b, highByte, k.cint(halves, 1));
+    return LLVM::BitcastOp::create(b, k.vi32, arith::AndIOp::create(b, shifted, k.cint(halves, int16_t(0xbf80))).getResult());
+  };
+  Value even = moved(arith::ShLIOp::create(b, raw, k.cint(halves, 8))), odd = moved(raw); // k 0 and 2, k 1 and 3 of each column
+  auto toF32 = [&](Value pairs, bool high) -> Value {
+    if (high)
+      pairs = arith::ShRUIOp::create(b, pairs, k.cint(k.vi32, 16));
+    Value f16 = arith::BitcastOp::create(b, k.vec(b.getF16Type()), arith::TruncIOp::create(b, k.vi16, pairs).getResult());
+    return arith::ExtFOp::create(b, k.vf32, f16);
+  };
+  return {toF32(even, false), toF32(odd, false), toF32(even, true), toF32(odd, true)};
 }
 
 /// Two vectors of f32 (k and k + 1 of 16 columns) as bf16 pairs.
 static Value pairBF16(KernelBuilder &k, Value lo, Value hi) {
-  auto bits = [&](Value v) -> Value {
-    Value narrow = arith::TruncFOp::create(k.b, k.vec(k.bf16), v);
-    return arith::ExtUIOp::create(k.b, k.vi32, arith::BitcastOp::create(k.b, k.vi16, narrow));
-  };
+  auto bits = [&](Value v) -> Value { return arith::ExtUIOp::create(k.b, k.vi32, k.toBF16(v)); };
   Value high = arith::ShLIOp::create(k.b, bits(hi), k.cint(k.vi32, 16));
   return arith::OrIOp::create(k.b, bits(lo), high);
 }
 
-/// Writes the panel's `count` k values from `k0` to scratch slot `slot`.
-void PanelGemm::prepare(const WeightPanels &w, int64_t slot, Value k0, int64_t count) {
-  WeightShape shape(w.type);
-  Value panel = k.add(w.firstPanel, slot % panelsPerWeight);
-  Value src = k.at(k.at(w.data, k.mul(panel, shape.panelBytes())), k.mul(k0, kLanes * elemBytes(shape.storage)));
-  Value dst = k.at(k.scratch, slots() * kLanes * 4 * rowBlock + slot * kChunk * kLanes * 4);
-  bool fp8 = shape.scaleBlock != 0, narrow = mulType.isBF16();
-  int64_t dstStep = kLanes * (narrow ? 2 : 4); // bytes per k
+/// The lower and upper bf16 of each lane as f32.
+static Value lowerBF16(KernelBuilder &k, Value pairs) {
+  return arith::BitcastOp::create(k.b, k.vf32, arith::ShLIOp::create(k.b, pairs, k.cint(k.vi32, 16)).getResult());
+}
+static Value upperBF16(KernelBuilder &k, Value pairs) {
+  return arith::BitcastOp::create(k.b, k.vf32, arith::AndIOp::create(k.b, pairs, k.cint(k.vi32, int64_t(int32_t(0xffff0000)))).getResult());
+}
 
-  auto four = [&](Value kk, Value scale) { // k values kk .. kk + 3 of fp8
-    Value lanes = k.load(k.vi32, k.at(src, k.mul(kk, kLanes)), 4);
-    SmallVector<Value> v;
-    for (int64_t j = 0; j < 4; ++j)
-      v.push_back(k.roundTo(shape.expressed, k.fmul(decodeE4M3(k, lanes, j), scale)));
-    Value to = k.at(dst, k.mul(kk, dstStep));
-    if (narrow) {
-      k.store(pairBF16(k, v[0], v[1]), to, 4);
-      k.store(pairBF16(k, v[2], v[3]), k.at(to, 64), 4);
-      return;
-    }
-    for (int64_t j = 0; j < 4; ++j)
-      k.store(v[j], k.at(to, 64 * j), 4);
-  };
-  if (fp8) {
-    int64_t block = std::min(shape.scaleBlock, count);
-    Value scaleRow = k.at(w.scale, k.mul(panel, shape.scaleBlocks() * kLanes * 4));
-    Value firstBlock = k.div(k0, shape.scaleBlock);
-    for (int64_t base = 0; base < count; base += block) {
-      Value at = k.mul(k.add(firstBlock, base / shape.scaleBlock), kLanes * 4);
-      Value scale = k.fmul(k.load(k.vf32, k.at(scaleRow, at), 4), k.cf(k.vf32, 256.0));
-      k.loop(base, std::min(llvm::alignTo(count, 4), uint64_t(base + block)), 4, [&](Value kk) { four(kk, scale); });
-    }
-    return;
+/// Vectors of the multiply type for the `n` (at most kUnit) k values from `kk` of a panel: pairs for bf16.
+SmallVector<Value, 4> PanelGemm::unit(const Source &source, Value scale, Value kk, int64_t n) {
+  WeightShape shape(weights.front().type);
+  bool narrow = mulType.isBF16();
+  Type storage = source.ready ? mulType : shape.storage;
+  Value at = k.at(source.base, k.mul(kk, kLanes * elemBytes(storage)));
+  SmallVector<Value, 4> v;
+  if (storage == mulType) {
+    for (int64_t j = 0; j < n; j += narrow ? 2 : 1)
+      v.push_back(k.load(narrow ? k.vi32 : k.vf32, k.at(at, kLanes * 4 * int64_t(v.size())), 4));
+    return v;
   }
-  // bf16 to f32: pairs of k in memory.
-  k.loop(0, llvm::alignTo(count, 2), 2, [&](Value kk) {
-    Value pair = k.load(k.vi32, k.at(src, k.mul(kk, kLanes * 2)), 4);
-    Value lo = arith::ShLIOp::create(k.b, pair, k.cint(k.vi32, 16));
-    Value hi = arith::AndIOp::create(k.b, pair, k.cint(k.vi32, int64_t(int32_t(0xffff0000))));
-    Value to = k.at(dst, k.mul(kk, dstStep));
-    k.store(lo, to, 4);
-    k.store(hi, k.at(to, 64), 4);
+  if (storage.isBF16()) { // to f32
+    for (int64_t j = 0; j < n; j += 2) {
+      Value pair = k.load(k.vi32, k.at(at, kLanes * 2 * j), 4);
+      v.push_back(lowerBF16(k, pair));
+      if (j + 1 < n)
+        v.push_back(upperBF16(k, pair));
+    }
+    return v;
+  }
+  for (Value code : decodeE4M3(k, k.load(k.vi32, at, 4))) {
+    Value product = k.fmul(code, scale);
+    v.push_back(narrow ? product : k.roundTo(shape.expressed, product)); // pairs round on their own
+  }
+  if (narrow) // k values past the end are codes of zero
+    v = {pairBF16(k, v[0], v[1]), pairBF16(k, v[2], v[3])};
+  v.truncate(size_t(narrow ? (n + 1) / 2 : n));
+  return v;
+}
+
+/// Calls `body(kk, n, scales, carried)` for units of k values in [0, count), `scales` being those of each source.
+SmallVector<Value> PanelGemm::forUnits(ArrayRef<Source> sources, int64_t count, ValueRange init, UnitBody body) {
+  int64_t scaleBlock = WeightShape(weights.front().type).scaleBlock;
+  bool scaled = scaleBlock && !sources.front().ready;
+  int64_t block = scaled ? std::min(scaleBlock, count) : count;
+  auto within = [&](Value first, Value index, int64_t n, ValueRange in) { // one scale block of n k values
+    SmallVector<Value> scales(sources.size()), carried(in);
+    for (auto [s, source] : llvm::enumerate(sources))
+      if (scaled)
+        scales[s] = k.fmul(k.load(k.vf32, k.at(source.scale, k.mul(index, kLanes * 4)), 4), k.cf(k.vf32, 256.0));
+    int64_t whole = n / kUnit * kUnit;
+    if (whole)
+      carried = k.loop(first, k.add(first, whole), kUnit, carried, [&](Value kk, ValueRange c) { return body(kk, kUnit, scales, c); });
+    if (n % kUnit)
+      carried = body(k.add(first, whole), n % kUnit, scales, carried);
+    return carried;
+  };
+  int64_t blocks = count / block;
+  SmallVector<Value> carried(init);
+  if (blocks == 1)
+    carried = within(k.idx(0), k.idx(0), block, carried);
+  else
+    carried = k.loop(k.idx(0), k.idx(blocks), 1, carried, [&](Value b, ValueRange c) { return within(k.mul(b, block), b, block, c); });
+  if (count % block)
+    carried = within(k.idx(blocks * block), k.idx(blocks), count % block, carried);
+  return carried;
+}
+
+/// Writes `count` k values of a panel to scratch, in the multiply type.
+void PanelGemm::prepare(const Source &from, Value to, int64_t count) {
+  int64_t bytes = kLanes * elemBytes(mulType);
+  forUnits(from, count, {}, [&](Value kk, int64_t n, ArrayRef<Value> scales, ValueRange) {
+    for (auto [j, v] : llvm::enumerate(unit(from, scales[0], kk, n)))
+      k.store(v, k.at(to, k.add(k.mul(kk, bytes), int64_t(j) * kLanes * 4)), 4);
+    return SmallVector<Value>();
   });
 }
 
 //===-- Multiply ----------------------------------------------------------===//
 
-/// Two k values of x's row as one bf16 pair in every lane; `last` has no partner.
-static Value broadcastPair(KernelBuilder &k, Value address, bool last) {
-  Value pair = last ? arith::ExtUIOp::create(k.b, k.i32, k.load(k.i16, address)).getResult() : k.load(k.i32, address, 2);
-  return k.splat(pair);
+/// The x values that meet `unit`: broadcasts of n k values, bf16 pairs where the multiply type is bf16.
+SmallVector<Value, 4> PanelGemm::broadcasts(Value x, int64_t n) {
+  SmallVector<Value, 4> v;
+  bool narrow = mulType.isBF16();
+  for (int64_t j = 0; j < n; j += 2) {
+    bool alone = j + 1 == n; // the last value has no partner, and what follows must not be read
+    Value at = k.at(x, j * elemBytes(xElem));
+    if (xElem.isF32()) {
+      v.push_back(k.splat(k.load(k.f32, at)));
+      if (!alone)
+        v.push_back(k.splat(k.load(k.f32, k.at(at, 4))));
+      continue;
+    }
+    Value pair = alone ? arith::ExtUIOp::create(k.b, k.i32, k.load(k.i16, at)).getResult() : k.load(k.i32, at, 2);
+    pair = k.splat(pair);
+    if (narrow) {
+      v.push_back(pair);
+      continue;
+    }
+    v.push_back(lowerBF16(k, pair));
+    if (!alone)
+      v.push_back(upperBF16(k, pair));
+  }
+  return v;
 }
 
 /// acc + x pair . w pair in every lane. Without the instruction: two fused multiply-adds, k ascending.
 static Value dotPair(KernelBuilder &k, Value acc, Value x, Value w) {
   auto vbf = k.vec(k.bf16, 2 * kLanes);
   if (k.variant.bf16Dot)
-    return x86vector::DotBF16Op::create(k.b, k.vf32, acc, LLVM::BitcastOp::create(k.b, vbf, x), LLVM::BitcastOp::create(k.b, vbf, w));
-  auto low = [&](Value v) -> Value {
-    return arith::BitcastOp::create(k.b, k.vf32, arith::ShLIOp::create(k.b, v, k.cint(k.vi32, 16)).getResult());
-  };
-  auto high = [&](Value v) -> Value {
-    return arith::BitcastOp::create(k.b, k.vf32, arith::AndIOp::create(k.b, v, k.cint(k.vi32, int64_t(int32_t(0xffff0000)))).getResult());
-  };
-  return k.fma(high(x), high(w), k.fma(low(x), low(w), acc));
+    return LLVM::CallIntrinsicOp::create(k.b, k.vf32, k.b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                                         ValueRange{acc, LLVM::BitcastOp::create(k.b, vbf, x), LLVM::BitcastOp::create(k.b, vbf, w)})
+        .getResult(0);
+  return k.fma(upperBF16(k, x), upperBF16(k, w), k.fma(lowerBF16(k, x), lowerBF16(k, w), acc));
 }
 
-/// `mr` rows from `row` times the panels of `panelSlots`, over `count` k values from `k0`.
-void PanelGemm::rowGroup(ArrayRef<Value> panelBase, ArrayRef<int64_t> panelSlots, Value row, int64_t mr, Value k0, int64_t count) {
-  bool narrow = mulType.isBF16();
-  int64_t perStep = narrow ? 2 : 1, xBytes = elemBytes(xElem), steps = count / perStep;
+/// `mr` rows from `row` times the panels of `slotsOfGroup`, over `count` k values from `k0`.
+void PanelGemm::rowGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, int64_t mr, Value k0, int64_t count) {
   SmallVector<Value> x, acc;
+  size_t panels = sources.size();
   for (int64_t r = 0; r < mr; ++r)
-    x.push_back(k.at(rowAddress(k.add(row, r)), k.mul(k0, xBytes)));
+    x.push_back(k.at(rowAddress(k.add(row, r)), k.mul(k0, elemBytes(xElem))));
   for (int64_t r = 0; r < mr; ++r)
-    for (int64_t slot : panelSlots)
+    for (int64_t slot : slotsOfGroup)
       acc.push_back(k.load(k.vf32, accAddress(k.add(row, r), slot), 4));
-
-  auto step = [&](Value s, ArrayRef<Value> in, bool last) {
-    SmallVector<Value> out, w;
-    for (Value base : panelBase)
-      w.push_back(k.load(narrow ? k.vi32 : k.vf32, k.at(base, k.mul(s, kLanes * 4)), 4));
-    for (int64_t r = 0; r < mr; ++r) {
-      Value address = k.at(x[r], k.mul(s, perStep * xBytes));
-      Value xv = narrow ? broadcastPair(k, address, last) : k.splat(k.loadScalarF32(xElem, address));
-      for (size_t p = 0; p < w.size(); ++p) {
-        Value a = in[r * w.size() + p];
-        out.push_back(narrow ? dotPair(k, a, xv, w[p]) : k.fma(xv, w[p], a));
-      }
-    }
-    return out;
-  };
-  if (steps)
-    acc = k.loop(k.idx(0), k.idx(steps), 1, acc, [&](Value s, ValueRange in) { return step(s, SmallVector<Value>(in), false); });
-  if (count % perStep)
-    acc = step(k.idx(steps), acc, true);
+  acc = forUnits(sources, count, acc, [&](Value kk, int64_t n, ArrayRef<Value> scales, ValueRange in) {
+    SmallVector<Value> next(in);
+    SmallVector<SmallVector<Value, 4>> w;
+    for (size_t p = 0; p < panels; ++p)
+      w.push_back(unit(sources[p], scales[p], kk, n));
+    SmallVector<SmallVector<Value, 4>> xs;
+    for (int64_t r = 0; r < mr; ++r)
+      xs.push_back(broadcasts(k.at(x[r], k.mul(kk, elemBytes(xElem))), n));
+    for (size_t j = 0; j < w[0].size(); ++j)
+      for (int64_t r = 0; r < mr; ++r)
+        for (size_t p = 0; p < panels; ++p) {
+          Value &a = next[size_t(r) * panels + p];
+          a = mulType.isBF16() ? dotPair(k, a, xs[r][j], w[p][j]) : k.fma(xs[r][j], w[p][j], a);
+        }
+    return next;
+  });
   for (int64_t r = 0; r < mr; ++r)
-    for (auto [p, slot] : llvm::enumerate(panelSlots))
-      k.store(acc[r * panelSlots.size() + p], accAddress(k.add(row, r), slot), 4);
+    for (auto [p, slot] : llvm::enumerate(slotsOfGroup))
+      k.store(acc[size_t(r) * panels + p], accAddress(k.add(row, r), slot), 4);
 }
 
-void PanelGemm::multiply(ArrayRef<Value> panelBase, Value k0, int64_t count) {
+/// All rows, in groups of `mr` and of smaller powers of two for the rest.
+void PanelGemm::multiply(ArrayRef<Source> sources, int64_t mr, Value k0, int64_t count) {
   // Accumulators, the weight vectors and one broadcast must fit the registers; a 16-lane vector is two of AVX2's.
-  bool wide = k.variant.vectorBits == 512;
-  int64_t together = wide ? 2 : 1, mr = wide ? 8 : 4;
+  int64_t together = k.variant.vectorBits == 512 ? 2 : 1;
   for (int64_t first = 0; first < slots(); first += together) {
-    SmallVector<Value> bases;
     SmallVector<int64_t> group;
-    for (int64_t s = first; s < std::min(first + together, slots()); ++s) {
-      bases.push_back(panelBase[s]);
+    for (int64_t s = first; s < std::min(first + together, slots()); ++s)
       group.push_back(s);
+    ArrayRef<Source> some = sources.slice(size_t(first), group.size());
+    for (int64_t n = mr; n >= 1; n /= 2) {
+      Value from = n == mr ? k.idx(0) : k.mul(k.div(rows, 2 * n), 2 * n);
+      k.loop(from, k.mul(k.div(rows, n), n), n, [&](Value row) { rowGroup(some, group, row, n, k0, count); });
     }
-    Value whole = k.mul(k.div(rows, mr), mr);
-    k.loop(k.idx(0), whole, mr, [&](Value row) { rowGroup(bases, group, row, mr, k0, count); });
-    k.loop(whole, rows, 1, [&](Value row) { rowGroup(bases, group, row, 1, k0, count); });
   }
 }
 
@@ -213,19 +264,29 @@ void PanelGemm::emit() {
       k.store(k.cf(k.vf32, 0.0), accAddress(row, s), 4);
   });
 
+  int64_t mr = k.variant.vectorBits == 512 ? 8 : 4;
   auto chunk = [&](Value k0, int64_t count) {
-    SmallVector<Value> bases;
+    SmallVector<Source> stored, prepared;
     for (int64_t s = 0; s < slots(); ++s) {
       const WeightPanels &w = weights[s / panelsPerWeight];
-      if (direct) {
-        Value panel = k.add(w.firstPanel, s % panelsPerWeight);
-        bases.push_back(k.at(k.at(w.data, k.mul(panel, shape.panelBytes())), k.mul(k0, kLanes * elemBytes(shape.storage))));
-        continue;
+      Value panel = k.add(w.firstPanel, s % panelsPerWeight), scale;
+      if (shape.scaleBlock) {
+        Value first = k.add(k.mul(panel, shape.scaleBlocks()), k.div(k0, shape.scaleBlock));
+        scale = k.at(w.scale, k.mul(first, kLanes * 4));
       }
-      prepare(w, s, k0, count);
-      bases.push_back(k.at(k.scratch, slots() * kLanes * 4 * rowBlock + s * kChunk * kLanes * 4));
+      stored.push_back({k.at(k.at(w.data, k.mul(panel, shape.panelBytes())), k.mul(k0, kLanes * elemBytes(shape.storage))), scale, direct});
+      prepared.push_back({k.at(k.scratch, slots() * kLanes * 4 * rowBlock + s * kChunk * kLanes * 4), Value(), true});
     }
-    multiply(bases, k0, count);
+    if (direct)
+      return multiply(stored, mr, k0, count);
+    // Dequantising through scratch pays when more than a few rows read it; the bits are the same.
+    k.when(
+        k.lt(rows, k.idx(kFewRows + 1)), [&] { multiply(stored, kFewRows, k0, count); },
+        [&] {
+          for (int64_t s = 0; s < slots(); ++s)
+            prepare(stored[s], prepared[s].base, count);
+          multiply(prepared, mr, k0, count);
+        });
   };
   int64_t whole = shape.k / kChunk * kChunk;
   k.loop(0, whole, kChunk, [&](Value k0) { chunk(k0, kChunk); });

@@ -2,7 +2,7 @@
 //
 // A tile is up to `rowBlock` rows and `panels` panels. For each chunk of K the weight panels are brought to the
 // multiply type in scratch (dequantised once for all rows of the tile; a weight already stored in that type is read
-// in place), then register blocks of rows run over it. Each result has one chain of additions, k ascending, whatever
+// in place, and one or two rows decode as they multiply), then register blocks of rows run over it. Each result has one chain of additions, k ascending, whatever
 // the number of rows: the bits of a row never depend on its neighbours.
 #pragma once
 
@@ -62,9 +62,18 @@ struct PanelGemm {
   static int64_t scratchBytes(int64_t rowBlock, int64_t panelsInAll);
 
 private:
-  void prepare(const WeightPanels &w, int64_t slot, Value k0, int64_t count);
-  void multiply(ArrayRef<Value> panelBase, Value k0, int64_t count);
-  void rowGroup(ArrayRef<Value> panelBase, ArrayRef<int64_t> panelSlots, Value row, int64_t mr, Value k0, int64_t count);
+  /// Where a panel's values are read: as stored (`scale` is the first of this chunk), or ready in the multiply type.
+  struct Source {
+    Value base, scale;
+    bool ready;
+  };
+  using UnitBody = llvm::function_ref<SmallVector<Value>(Value kk, int64_t n, ArrayRef<Value> scales, ValueRange carried)>;
+  SmallVector<Value, 4> unit(const Source &source, Value scale, Value kk, int64_t n);
+  SmallVector<Value> forUnits(ArrayRef<Source> sources, int64_t count, ValueRange init, UnitBody body);
+  SmallVector<Value, 4> broadcasts(Value x, int64_t n);
+  void prepare(const Source &from, Value to, int64_t count);
+  void multiply(ArrayRef<Source> sources, int64_t mr, Value k0, int64_t count);
+  void rowGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, int64_t mr, Value k0, int64_t count);
   Value accAddress(Value row, int64_t slot);
   int64_t slots() const { return int64_t(weights.size()) * panelsPerWeight; }
   mlir::Type mulType;
