@@ -1,0 +1,291 @@
+#include "test/codegen/x86/Harness.h"
+
+#include "codegen/emit/Object.h"
+#include "dialects/kernel/Layout.h"
+#include "runtime/core/DType.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+#include <random>
+
+using namespace mlir;
+
+namespace dsv3::codegen::test {
+
+static MLIRContext &context() {
+  static MLIRContext *ctx = [] {
+    DialectRegistry registry;
+    registry.insert<ir::Dsv3Dialect, kernel::KernelDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, scf::SCFDialect,
+                    cf::ControlFlowDialect, vector::VectorDialect, LLVM::LLVMDialect>();
+    registerBuiltinDialectTranslation(registry);
+    registerLLVMDialectTranslation(registry);
+    auto *c = new MLIRContext(registry); // lives as long as the process
+    c->loadAllAvailableDialects();
+    return c;
+  }();
+  return *ctx;
+}
+
+std::vector<const CpuVariant *> usableVariants() {
+  std::vector<const CpuVariant *> usable;
+  __builtin_cpu_init();
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
+  bool dot = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+  for (const CpuVariant &v : cpuVariants())
+    if (avx2 && (v.vectorBits < 512 || wide) && (!v.bf16Dot || dot))
+      usable.push_back(&v);
+  return usable;
+}
+
+Capacities capacities() { return Capacities::derive(160, 8, 512); }
+
+std::string tensorText(const Shape &shape, Elem elem) {
+  std::string text = "tensor<";
+  for (int64_t d : shape)
+    text += std::to_string(d) + "x";
+  return text + name(elem) + ">";
+}
+
+//===-- Weights -----------------------------------------------------------===//
+
+Weight plainWeight(Shape shape, Elem elem, uint32_t seed) {
+  return {randomValues(shape, elem, seed), tensorText(shape, elem), {}, {}};
+}
+
+Weight fp8Weight(Shape shape, Elem expressed, int64_t blockN, int64_t blockK, uint32_t seed) {
+  Weight w{Array<double>(shape), {}, {}, Array<double>(shape)};
+  auto dim = [](int64_t b) { return b ? std::to_string(b) : "?"; };
+  std::string text = tensorText(shape, expressed);
+  w.type = text.substr(0, text.size() - 1) + ", #dsv3.blocked<f8E4M3FN, " + dim(blockN) + "x" + dim(blockK) + ", f32>>";
+  std::mt19937 engine(seed);
+  int64_t n = shape[shape.size() - 2], k = shape.back();
+  std::vector<float> scale;
+  int64_t bn = blockN ? blockN : n, bk = blockK ? blockK : k, across = (k + bk - 1) / bk, down = (n + bn - 1) / bn;
+  for (int64_t i = 0; i < w.values.size() / (n * k) * across * down; ++i)
+    scale.push_back(float(0.001 + 0.01 * double(engine() % 1000) / 1000));
+  for (int64_t i = 0; i < w.values.size(); ++i) {
+    uint8_t code = uint8_t(engine());
+    if ((code & 0x7f) == 0x7f)
+      code ^= 1;
+    int64_t matrix = i / (n * k), row = i / k % n;
+    float s = scale[size_t((matrix * down + row / bn) * across + i % k / bk)];
+    w.codes.push_back(code);
+    w.scales.data[size_t(i)] = s;
+    w.values.data[size_t(i)] = roundTo(expressed == Elem::F32 ? DType::F32 : DType::BF16, e4m3ToFloat(code) * s);
+  }
+  return w;
+}
+
+std::vector<Buffer> packWeight(const Weight &weight, RankedTensorType type) {
+  auto packed = cast<kernel::PackedAttr>(type.getEncoding());
+  std::vector<Buffer> buffers;
+  for (const kernel::PackedPart &part : kernel::getPackedParts(type)) {
+    bool isScale = part.name == "scale";
+    StringRef map = (isScale ? packed.getScale() : packed.getLayout()).getMap();
+    Layout layout = *Layout::parse(std::string_view(map.data(), map.size()));
+    Buffer buffer(part.bytes, 0);
+    auto *base = static_cast<uint8_t *>(buffer.data());
+    const Shape &shape = weight.values.shape;
+    std::vector<int64_t> inner(shape.end() - layout.rank(), shape.end()), index(layout.rank());
+    int64_t matrix = reference::numElements(inner);
+    for (int64_t i = 0; i < weight.values.size(); ++i) {
+      int64_t rest = i % matrix;
+      for (size_t d = inner.size(); d-- > 0; rest /= inner[d])
+        index[d] = rest % inner[d];
+      uint8_t *place = base + i / matrix * part.outerStride;
+      int64_t at = layout.offset(index, inner);
+      float value = float(isScale ? weight.scales.data[size_t(i)] : weight.values.data[size_t(i)]);
+      if (isScale || part.elem.isF32())
+        std::memcpy(place + at * 4, &value, 4);
+      else if (part.elem.isBF16())
+        convertFromFloat(DType::BF16, &value, 1, place + at * 2);
+      else
+        place[at] = weight.codes[size_t(i)];
+    }
+    buffers.push_back(std::move(buffer));
+  }
+  return buffers;
+}
+
+//===-- Compilation -------------------------------------------------------===//
+
+namespace {
+/// A folder that goes with the object. Loaded code outlives it.
+struct TempFolder {
+  llvm::SmallString<128> path;
+  TempFolder() { EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("x86-kernels", path)); }
+  ~TempFolder() { llvm::sys::fs::remove_directories(path); }
+};
+
+using EmitFn = llvm::function_ref<LogicalResult(Operation *fn, const CpuVariant &)>;
+
+/// The modules that `emitVariants` takes, with the one kernel @k.
+OwningOpRef<ModuleOp> variantModules(EmitFn emit) {
+  OpBuilder b(&context());
+  OwningOpRef<ModuleOp> outer = ModuleOp::create(b.getUnknownLoc());
+  Type ptr = LLVM::LLVMPointerType::get(&context()), i64 = b.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&context()), {ptr, ptr, i64, i64, ptr});
+  for (const CpuVariant *variant : usableVariants()) {
+    b.setInsertionPointToEnd(outer->getBody());
+    auto module = ModuleOp::create(b, b.getUnknownLoc(), variant->name);
+    b.setInsertionPointToEnd(module.getBody());
+    if (failed(emit(LLVM::LLVMFuncOp::create(b, b.getUnknownLoc(), "k", type), *variant)))
+      return nullptr;
+  }
+  if (failed(verify(*outer)))
+    return nullptr;
+  return outer;
+}
+
+std::vector<Code> load(ModuleOp modules, int64_t scratch) {
+  std::string host = "rt.module @host target \"x86-64\" abi 1 step(tokens 1, seqs 1, pages 1) "
+                     "kv(layers 1, page 64, row 1, f32) {\n  rt.kernel @k key \"k\" refs 1 consts 0 scratch " +
+                     std::to_string(scratch) + "\n}";
+  OwningOpRef<ModuleOp> hostModule = parseSourceString<ModuleOp>(host, &context());
+  if (!hostModule)
+    return {};
+  TempFolder folder;
+  auto objects = emitVariants(modules, *hostModule->getOps<rt::ModuleOp>().begin(), folder.path.str().str(), 2);
+  if (!objects) {
+    ADD_FAILURE() << objects.error().message;
+    return {};
+  }
+  std::vector<Code> codes;
+  for (const SharedObject &object : *objects) {
+    if (const char *keep = std::getenv("DSV3_KEEP_KERNELS")) // for a look at the assembly
+      llvm::sys::fs::copy_file(object.path, std::string(keep) + "/" + object.variant + ".so");
+    void *handle = dlopen(object.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    auto entry = handle ? reinterpret_cast<dsv3_module_fn>(dlsym(handle, "dsv3_module")) : nullptr;
+    if (!entry) {
+      ADD_FAILURE() << dlerror();
+      return {};
+    }
+    codes.push_back({object.variant, entry()->kernels[0].fn, int64_t(entry()->kernels[0].scratch_bytes)});
+  }
+  return codes;
+}
+
+/// Every operand that the emitter wants packed becomes the use of a packed weight.
+void packOperands(ModuleOp module, Operation *op, const KernelEmitter &emitter) {
+  OpBuilder b(op);
+  int64_t offset = 0;
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+    kernel::PackedAttr encoding = type ? emitter.weightEncoding(op, operand.getOperandNumber(), type) : kernel::PackedAttr();
+    if (!encoding)
+      continue;
+    auto packed = RankedTensorType::get(type.getShape(), type.getElementType(), encoding);
+    std::string symbol = "w" + std::to_string(operand.getOperandNumber());
+    int64_t bytes = kernel::getPackedBytes(packed);
+    OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
+    kernel::WeightOp::create(top, op->getLoc(), symbol, packed, "source", offset, bytes);
+    operand.set(kernel::UseOp::create(b, op->getLoc(), packed, symbol));
+    offset = llvm::alignTo(offset + bytes, 4096);
+  }
+}
+} // namespace
+
+std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::string &body) {
+  auto kernel = std::make_unique<Kernel>();
+  kernel->module = parseSourceString<ModuleOp>("func.func @f(" + args + ") {\n" + body + "\n  return\n}", &context());
+  if (!kernel->module) {
+    ADD_FAILURE() << "does not parse: " << body;
+    return nullptr;
+  }
+  kernel->module->getOperation()->setAttr(kCapacitiesAttr, capacities().toAttr(&context()));
+  kernel->module->walk([&](kernel::KernelOp op) { kernel->launch = op; });
+  Operation *op = kernel->launch;
+  kernel->emitter = x86Registry().lookup(op);
+  if (!kernel->emitter || !kernel->emitter->whyIllegal(op).empty()) {
+    ADD_FAILURE() << "not legal: " << (kernel->emitter ? kernel->emitter->whyIllegal(op) : "no emitter");
+    return nullptr;
+  }
+  op->setAttr("numerics", kernel->emitter->numerics(op));
+  op->setAttr("schedule", kernel->emitter->schedule(op));
+  packOperands(*kernel->module, op, *kernel->emitter);
+  OwningOpRef<ModuleOp> modules;
+  if (succeeded(verify(*kernel->module)))
+    modules = variantModules([&](Operation *fn, const CpuVariant &v) { return kernel->emitter->emit(op, fn, v); });
+  if (!modules) {
+    ADD_FAILURE() << "not emitted: " << body;
+    return nullptr;
+  }
+  kernel->variants = load(*modules, kernel->emitter->scratchBytes(op));
+  return kernel->variants.empty() ? nullptr : std::move(kernel);
+}
+
+std::vector<Code> Kernel::compile(const std::function<void(KernelBuilder &)> &body, int64_t scratchBytes) {
+  OwningOpRef<ModuleOp> modules = variantModules([&](Operation *fn, const CpuVariant &v) {
+    KernelBuilder k(cast<LLVM::LLVMFuncOp>(fn), v);
+    body(k);
+    k.finish();
+    return success();
+  });
+  return modules ? load(*modules, scratchBytes) : std::vector<Code>();
+}
+
+void forEachRun(const Kernel &kernel, llvm::function_ref<void(const Code &, Split)> run) {
+  for (const Code &code : kernel.codes())
+    for (Split split : {Split::Whole, Split::EachBackwards, Split::Threes})
+      run(code, split);
+}
+
+void expectClose(const Buffer &out, Elem elem, const Array<double> &ref, const std::string &what, double narrow) {
+  double error = rowError(out.values(ref.shape, elem), ref), limit = elem == Elem::F32 ? 1e-5 : narrow;
+  EXPECT_LE(error, limit) << what;
+}
+
+void expectSameBits(const Buffer &a, const Buffer &b, const std::string &what) {
+  int64_t n = std::min(a.size(), b.size());
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), size_t(n)), 0) << what;
+}
+
+//===-- Calls -------------------------------------------------------------===//
+
+int64_t Kernel::tiles(const Step &step) const {
+  TileCount count = emitter->tiles(launch);
+  int64_t scalars[] = {step.tokens, step.seqs, step.qblocks, step.kblocks};
+  return count.scalar < 0 ? count.mul : (scalars[count.scalar] + count.div - 1) / count.div * count.mul;
+}
+
+void Kernel::run(const Code &code, const std::vector<const Buffer *> &buffers, const Step &step, Split split) const {
+  std::vector<const void *> bufs;
+  for (const Buffer *b : buffers)
+    bufs.push_back(b->data());
+  std::vector<int64_t> scalars(DSV3_SCALAR_COUNT, 0);
+  scalars[DSV3_SCALAR_TOKENS] = step.tokens, scalars[DSV3_SCALAR_SEQS] = step.seqs;
+  scalars[DSV3_SCALAR_QBLOCKS] = step.qblocks, scalars[DSV3_SCALAR_KBLOCKS] = step.kblocks;
+  scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = step.layerStride;
+  LaunchSignature sig = signature();
+  scalars.insert(scalars.end(), sig.consts.begin(), sig.consts.end());
+  Buffer scratch(code.scratch, 0xff, 64);
+  auto call = [&](int64_t begin, int64_t end) {
+    std::memset(scratch.data(), 0xff, size_t(code.scratch)); // what another kernel left: NaN
+    code.fn(bufs.data(), scalars.data(), begin, end, scratch.data());
+    ASSERT_TRUE(scratch.intact()) << code.variant << ": wrote beyond scratch, tiles " << begin << " to " << end;
+  };
+  int64_t n = tiles(step);
+  if (split == Split::Whole)
+    call(0, n);
+  else if (split == Split::EachBackwards)
+    for (int64_t t = n; t-- > 0;)
+      call(t, t + 1);
+  else
+    for (int64_t t = 0; t < n; t += 3)
+      call(t, std::min(t + 3, n));
+  for (const Buffer *b : buffers)
+    ASSERT_TRUE(b->intact()) << code.variant << ": wrote beyond a buffer of " << b->size() << " bytes";
+}
+
+} // namespace dsv3::codegen::test

@@ -1,0 +1,99 @@
+// Compiles one kernel op for the code variants that this machine runs, by the product's path, and calls it.
+#pragma once
+
+#include "codegen/x86/KernelBuilder.h"
+#include "test/codegen/x86/Buffers.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <functional>
+
+namespace dsv3::codegen::test {
+
+/// One weight: its numbers, and the stored codes and scales they are the product of.
+struct Weight {
+  Array<double> values; ///< dequantised and rounded to the expressed type
+  std::string type;     ///< MLIR: "tensor<88x160xbf16, #dsv3.blocked<f8E4M3FN, 128x128, f32>>"
+  std::vector<uint8_t> codes; ///< empty unless FP8
+  Array<double> scales;       ///< per (row, k): shape of `values`; absent unless FP8
+};
+Weight plainWeight(Shape shape, Elem elem, uint32_t seed);
+/// Random codes (no NaN) of `codes` E4M3 values; a block of 0 is the whole dim.
+Weight fp8Weight(Shape shape, Elem expressed, int64_t blockN, int64_t blockK, uint32_t seed);
+/// data, then scale, each in the layout of the packed type; padding is zero.
+std::vector<Buffer> packWeight(const Weight &weight, mlir::RankedTensorType packed);
+
+/// A step: its scalars, and the capacity-independent data of a launch.
+struct Step {
+  int64_t tokens = 0, seqs = 0, qblocks = 0, kblocks = 0, layerStride = 0;
+};
+
+/// How a launch's tiles are cut into calls.
+enum class Split { Whole, EachBackwards, Threes };
+
+/// A shared object with one kernel.
+struct Code {
+  std::string variant;
+  dsv3_cpu_fn fn = nullptr;
+  int64_t scratch = 0;
+};
+
+/// Variants of this build that the processor supports.
+std::vector<const CpuVariant *> usableVariants();
+
+/// Capacities that all modules here have.
+Capacities capacities();
+
+/// One kernel op and its code. Weights are the operands that the emitter wants packed.
+class Kernel {
+public:
+  /// `args` are function arguments ("%x: tensor<4x8xbf16>, ..."), `body` the text with one launch. Null, with a test failure,
+  /// when anything fails.
+  static std::unique_ptr<Kernel> compile(const std::string &args, const std::string &body);
+  /// A function written by hand, without an op: scratch of `scratchBytes`.
+  static std::vector<Code> compile(const std::function<void(KernelBuilder &)> &body, int64_t scratchBytes);
+
+  const std::vector<Code> &codes() const { return variants; }
+  mlir::Operation *op() const { return launch; }
+  mlir::RankedTensorType operandType(unsigned i) const { return llvm::cast<mlir::RankedTensorType>(launch->getOperand(i).getType()); }
+  std::vector<Buffer> pack(unsigned operand, const Weight &weight) const { return packWeight(weight, operandType(operand)); }
+  LaunchSignature signature() const { return emitter->signature(launch); }
+  int64_t tiles(const Step &step) const;
+
+  /// Runs all tiles. Scratch is poisoned before each call and its guards are checked after.
+  void run(const Code &code, const std::vector<const Buffer *> &buffers, const Step &step, Split split = Split::Whole) const;
+
+private:
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::Operation *launch = nullptr;
+  const KernelEmitter *emitter = nullptr;
+  std::vector<Code> variants;
+};
+
+/// Calls `run` for each variant and each way to split.
+void forEachRun(const Kernel &kernel, llvm::function_ref<void(const Code &, Split)> run);
+
+/// Rows of `out` against `ref`: a relative error of 1e-5 for f32, `narrow` for bf16: one rounding is at most 2^-8.
+void expectClose(const Buffer &out, Elem elem, const Array<double> &ref, const std::string &what, double narrow = 4e-3);
+/// The same bytes.
+void expectSameBits(const Buffer &a, const Buffer &b, const std::string &what);
+
+/// "tensor<4x8xbf16>"
+std::string tensorText(const Shape &shape, Elem elem);
+
+/// Buffers of a launch in order; weights add their parts.
+struct Buffers {
+  std::vector<const Buffer *> list;
+  Buffers &add(const Buffer &b) {
+    list.push_back(&b);
+    return *this;
+  }
+  Buffers &add(const std::vector<Buffer> &parts) {
+    for (const Buffer &b : parts)
+      list.push_back(&b);
+    return *this;
+  }
+};
+
+} // namespace dsv3::codegen::test
