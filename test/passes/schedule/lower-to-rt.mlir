@@ -56,9 +56,9 @@ kernel.weight @table.packed at 4096 bytes 8192 : tensor<64x32xf32, #plain> from 
 // CHECK: %[[L:.*]] = rt.view persist at 0 size 4096
 // CHECK: rt.launch_range @add_f32_0 tiles({{.*}}) (%[[X]], %[[X]], %[[L]]) writes [2] consts [] site "logits"
 // CHECK: %[[H:.*]] = rt.view persist at 4096 size 4096
-// In place: the buffer is the result's.
+// In place: the buffer is the result's, and the kernel another, since its reference comes twice.
 // CHECK: rt.launch_range @add_f32_0 tiles({{.*}}) (%[[X]], %[[X]], %[[H]]) writes [2] consts [] site "hidden"
-// CHECK: rt.launch_range @add_f32_0 tiles({{.*}}) (%[[H]], %[[L]], %[[H]]) writes [2] consts [] site "more"
+// CHECK: rt.launch_range @add_f32_1 tiles({{.*}}) (%[[H]], %[[L]], %[[H]]) writes [2] consts [] site "more"
 // CHECK: rt.output "logits", %[[L]] cols 32 : f32
 // CHECK: rt.output "hidden", %[[H]] cols 32 : f32
 dsv3.program @score_t32(%ids: tensor<32xi32> {dsv3.name = "ids"}, %kv: !kv {dsv3.name = "kv"}) -> (tensor<32x32xf32> {dsv3.name = "logits"}, tensor<32x32xf32> {dsv3.name = "hidden"}, !kv {dsv3.name = "kv"}) attributes {phase = "score", tokens = 32 : i64, seqs = 2 : i64} {
