@@ -32,6 +32,11 @@ Result<Determinism> parseDeterminism(std::string_view text) {
   return usageError("expected --determinism batch or run, got '" + std::string(text) + "'");
 }
 
+const std::vector<std::string> &skippablePasses() {
+  static const std::vector<std::string> names{"absorb-mla", "fuse-norm", "fuse-gated", "fuse-linears", "fuse-moe"};
+  return names;
+}
+
 std::string_view name(ComputeType dtype) { return dtype == ComputeType::F32 ? "f32" : "bf16"; }
 std::string_view name(Determinism determinism) { return determinism == Determinism::Batch ? "batch" : "run"; }
 
@@ -43,6 +48,13 @@ Status resolve(CompileOptions &o, int64_t maxPosition) {
                    expectRange("--prefill-chunk", o.prefillChunk, 1, mostTokens), expectRange("--jobs", o.jobs, 0, 1024)})
     if (!s)
       return s;
+  for (const std::string &pass : o.skipPasses)
+    if (std::find(skippablePasses().begin(), skippablePasses().end(), pass) == skippablePasses().end()) {
+      std::string known;
+      for (const std::string &name : skippablePasses())
+        known += (known.empty() ? "" : ", ") + name;
+      return usageError("expected --skip-pass to name one of " + known + ", got '" + pass + "'");
+    }
   o.maxModelLen = std::min(o.maxModelLen, maxPosition);
   int64_t roundedLen = (o.maxModelLen + chunkMultiple - 1) / chunkMultiple * chunkMultiple;
   o.prefillChunk = std::min(o.prefillChunk, roundedLen);

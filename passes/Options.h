@@ -27,12 +27,15 @@ struct CompileOptions {
   int64_t prefillChunk = 256;  ///< token capacity of prefill, score and mtp programs
   std::string taps;            ///< regular expression over tap names (specialize/Taps.h); empty: none
   std::vector<std::string> cpuVariants; ///< code variants to emit; empty: all that the target knows
+  std::vector<std::string> skipPasses;  ///< optimisations left out, to measure what they are worth: see skippablePasses()
   int jobs = 0;                ///< threads of the compiler; 0: one per core
 };
 
 /// "f32"/"bf16" and "batch"/"run"; usage errors name the flag.
 Result<ComputeType> parseComputeType(std::string_view text);
 Result<Determinism> parseDeterminism(std::string_view text);
+/// Names that `skipPasses` may hold: without them every program still compiles, to the same numbers.
+const std::vector<std::string> &skippablePasses();
 std::string_view name(ComputeType dtype);
 std::string_view name(Determinism determinism);
 

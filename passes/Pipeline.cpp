@@ -20,6 +20,12 @@ namespace dsv3 {
 
 //===-- The stages --------------------------------------------------------===//
 
+/// Adds an optimisation unless the user left it out.
+static void addOptional(OpPassManager &pm, const CompileOptions &options, StringRef name, std::unique_ptr<Pass> pass) {
+  if (!llvm::is_contained(options.skipPasses, name))
+    pm.addPass(std::move(pass));
+}
+
 /// The front end imports; there is nothing to run, only something to check.
 static void buildImport(OpPassManager &, const CompileOptions &) {}
 
@@ -32,15 +38,16 @@ static void buildSpecialize(OpPassManager &pm, const CompileOptions &options) {
   programs.prefillChunk = options.prefillChunk;
   programs.maxModelLen = options.maxModelLen;
   pm.addPass(createMakeProgramsPass(programs));
-  pm.addPass(createAbsorbMlaPass());
+  addOptional(pm, options, "absorb-mla", createAbsorbMlaPass());
   pm.addPass(createEraseUnusedWeightsPass());
 }
 
-static void buildFuse(OpPassManager &pm, const CompileOptions &) {
-  pm.addPass(createFuseNormPass());
-  pm.addPass(createFuseGatedPass()); // before fuse-linears, which would join gate and up as well
-  pm.addPass(createFuseLinearsPass());
-  pm.addPass(createFuseMoePass());
+static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
+  addOptional(pm, options, "fuse-norm", createFuseNormPass());
+  // Before fuse-linears, which would join gate and up as well.
+  addOptional(pm, options, "fuse-gated", createFuseGatedPass());
+  addOptional(pm, options, "fuse-linears", createFuseLinearsPass());
+  addOptional(pm, options, "fuse-moe", createFuseMoePass());
   pm.addPass(createEraseUnusedWeightsPass());
 }
 

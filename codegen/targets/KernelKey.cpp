@@ -22,6 +22,8 @@ static void printOperand(llvm::raw_ostream &os, OpOperand &operand) {
   // A body reads the number of its rows from the step, so the head over selected rows is not the head over all.
   if (capacity && rowScalar(value) == DSV3_SCALAR_SEQS)
     os << " rows seqs";
+  if (int64_t factor = capacity ? rowFactor(value) : 1; factor != 1)
+    os << " rows tokens * " << factor;
   if (value.getDefiningOp<kernel::ViewOp>()) {
     kernel::RowAccess access = kernel::getRowAccess(value);
     os << " lanes " << access.offset << " of " << access.stride;

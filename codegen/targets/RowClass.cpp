@@ -55,7 +55,7 @@ int64_t rowFactor(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   Operation *at = value.getDefiningOp() ? value.getDefiningOp() : value.getParentBlock()->getParentOp();
   auto program = isa<ir::ProgramOp>(at) ? cast<ir::ProgramOp>(at) : at->getParentOfType<ir::ProgramOp>();
-  if (!type || !program || !program.getTokens() || rowScalar(value) == DSV3_SCALAR_SEQS)
+  if (!type || type.getRank() > 2 || !program || !program.getTokens() || rowScalar(value) == DSV3_SCALAR_SEQS)
     return 1;
   int64_t rows = type.getDimSize(0), tokens = *program.getTokens();
   return rows > tokens && rows % tokens == 0 ? rows / tokens : 1;

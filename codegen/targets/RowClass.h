@@ -12,4 +12,7 @@ bool isWeight(mlir::Value value);
 /// the experts' offsets.
 bool hasCapacityRows(mlir::OpOperand &operand);
 
+/// Rows of a value per unit of its `rowScalar`: the experts per token for routed rows, else 1. `value` is inside a program.
+int64_t rowFactor(mlir::Value value);
+
 } // namespace dsv3::codegen

@@ -1,4 +1,5 @@
 // Kernels that walk over rows: embedding, norms, rotations, elementwise ops, row selection.
+#include "codegen/targets/RowClass.h"
 #include "codegen/x86/RowOps.h"
 
 using namespace mlir;
@@ -11,7 +12,7 @@ namespace {
 class RowEmitter : public X86Emitter {
 public:
   using X86Emitter::X86Emitter;
-  TileCount tiles(Operation *op) const override { return {rowScalar(op->getResult(0)), 1, 1}; }
+  TileCount tiles(Operation *op) const override { return {rowScalar(op->getResult(0)), 1, rowFactor(op->getResult(0))}; }
 
 protected:
   static int64_t lastDim(Value v) { return tensorType(v).getShape().back(); }
@@ -165,6 +166,23 @@ protected:
   }
 };
 
+/// kernel.gather: tile = one routed row.
+class GatherEmitter : public RowEmitter {
+public:
+  GatherEmitter() : RowEmitter("kernel.gather", "x86.gather") {}
+  std::string whyIllegal(Operation *op) const override { return floatsOnly(op); }
+
+protected:
+  LogicalResult body(Operation *op, KernelBuilder &k, const RefMap &refs) const override {
+    RowOperand x = rows(k, refs, op, 0), out = rows(k, refs, op, 2);
+    Value tokenOf = k.buf(refs.of(1));
+    k.loop(k.begin, k.end, 1, [&](Value r) {
+      copyRow(k, x.row(k, k.loadI32(tokenOf, r)), x.elem, out.row(k, r), out.elem, lastDim(op->getResult(0)));
+    });
+    return success();
+  }
+};
+
 /// kernel.select_rows: tile = one sequence.
 class SelectRowsEmitter : public RowEmitter {
 public:
@@ -194,6 +212,7 @@ void addRowEmitters(KernelRegistry &r) {
   r.add(std::make_unique<ElementwiseEmitter>("kernel.swiglu", "x86.swiglu",
                                              [](KernelBuilder &k, Value gate, Value up) { return k.fmul(k.silu(gate), up); }));
   r.add(std::make_unique<ConcatEmitter>());
+  r.add(std::make_unique<GatherEmitter>());
   r.add(std::make_unique<SelectRowsEmitter>());
 }
 

@@ -259,6 +259,12 @@ LogicalResult DispatchOp::verify() {
   return expectSame(*this, "row_of_out", getRowOfOut(), "ids", getIds());
 }
 
+LogicalResult GatherOp::verify() {
+  return success(succeeded(expectRank(*this, "x", getX(), 2)) && succeeded(expectRank(*this, "token_of", getTokenOf(), 1)) &&
+                 succeeded(expectRank(*this, "out", getOut(), 2)) && succeeded(expectDim(*this, "out", getOut(), 0, "token_of", getTokenOf(), 0)) &&
+                 succeeded(expectDim(*this, "out", getOut(), 1, "x", getX(), 1)));
+}
+
 static LogicalResult verifyGrouped(Operation *op, Value x, StringRef wName, Value w, Value offsets, Value out) {
   if (failed(expectRank(op, "x", x, 2)) || failed(expectRank(op, wName, w, 3)) || failed(expectRank(op, "out", out, 2)) ||
       failed(expectDim(op, wName, w, 2, "x", x, 1)) || failed(expectDim(op, "out", out, 1, wName, w, 1)))

@@ -209,6 +209,13 @@ def Kernel_DispatchOp : Kernel_LaunchOp<"dispatch"> {
   let assemblyFormat = "`ins` `(` $ids `:` type($ids) `)` `outs` `(` $offsets_out `,` $token_of_out `,` $row_of_out `:` type($offsets_out) `,` type($token_of_out) `,` type($row_of_out) `)`" # tail # " `->` type($offsets) `,` type($token_of) `,` type($row_of)";
 }
 
+def Kernel_GatherOp : Kernel_LaunchOp<"gather", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Token rows in the order of the work list, where fusion left it to a kernel: x [T, D], token_of [R] -> [R, D]";
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$token_of, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `,` $token_of `:` type($x) `,` type($token_of) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
 def Kernel_GroupedGatedGemmOp : Kernel_LaunchOp<"grouped_gated_gemm", [AllTypesMatch<["out", "result"]>]> {
   let summary = "gated_gemm per expert, rows gathered by `token_of`: x [T, K], weights [E, F, K] -> [R, F]";
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$w_gate, AnyRankedTensor:$w_up, AnyRankedTensor:$offsets,

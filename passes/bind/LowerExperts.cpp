@@ -52,31 +52,35 @@ LogicalResult lower(ir::RoutedExpertsOp op, Lowering &l) {
 
 //===-- Layers that fusion left in pieces ---------------------------------===//
 
-/// The tap that reads an inner value of the layer behind `op`, or null.
-static ir::TapOp innerTap(Operation *op) {
-  SmallVector<Operation *> work{op};
-  while (!work.empty())
-    for (Operation *user : work.pop_back_val()->getUsers()) {
-      if (auto tap = dyn_cast<ir::TapOp>(user))
-        return tap;
-      if (isa<ir::GroupedLinearOp, ir::SwigluOp>(user))
-        work.push_back(user);
-    }
-  return {};
+LogicalResult lower(ir::DispatchOp op, Lowering &l) {
+  OpBuilder &b = l.b;
+  Location loc = op.getLoc();
+  RankedTensorType ids = tensorType(op.getIds());
+  Value offsets = l.empty(loc, {int64_t(op.getExperts()) + 1}, b.getI32Type()), rowOf = l.empty(loc, ids);
+  Value tokenOf = l.empty(loc, {ids.getNumElements()}, b.getI32Type());
+  auto dispatch = kernel::DispatchOp::create(b, loc, offsets.getType(), tokenOf.getType(), rowOf.getType(), op.getIds(), offsets, tokenOf,
+                                             rowOf, unbound, unscheduled, op.getSiteAttr());
+  Value rows = l.empty(loc, op.getRows().getType());
+  rows = kernel::GatherOp::create(b, loc, rows.getType(), op.getX(), dispatch.getTokenOf(), rows, unbound, unscheduled,
+                                  b.getStringAttr(siblingSite(op.getSite(), "gather")));
+  l.replace(op, {rows, dispatch.getOffsets(), dispatch.getRowOf()});
+  return success();
 }
 
-/// Rows gathered by expert exist inside kernels only, so there is nothing a tap could copy.
-static LogicalResult refuse(Operation *op, StringRef site) {
-  InFlightDiagnostic diagnostic = op->emitOpError() << "expected the routed layer at \"" << site << "\" to be one op";
-  if (ir::TapOp tap = innerTap(op))
-    diagnostic << ", got a tap on its inner value \"" << tap.getName() << "\"; taps can read its router logits \""
-               << siblingSite(site, "router") << "\", its routing \"" << siblingSite(site, "route.ids") << "\" and \""
-               << siblingSite(site, "route.weights") << "\", and its result";
-  return diagnostic;
+LogicalResult lower(ir::GroupedLinearOp op, Lowering &l) {
+  Value out = l.empty(op.getLoc(), op.getType());
+  l.replace(op, kernel::GroupedGemmOp::create(l.b, op.getLoc(), op.getType(), op.getX(), op.getW(), op.getOffsets(), out, unbound,
+                                              unscheduled, op.getSiteAttr())
+                    ->getResults());
+  return success();
 }
 
-LogicalResult lower(ir::DispatchOp op, Lowering &) { return refuse(op, op.getSite()); }
-LogicalResult lower(ir::GroupedLinearOp op, Lowering &) { return refuse(op, op.getSite()); }
-LogicalResult lower(ir::CombineOp op, Lowering &) { return refuse(op, op.getSite()); }
+LogicalResult lower(ir::CombineOp op, Lowering &l) {
+  Value out = l.empty(op.getLoc(), op.getType());
+  l.replace(op, kernel::CombineOp::create(l.b, op.getLoc(), op.getType(), op.getRows(), op.getRowOf(), op.getWeights(), op.getPlus(), out,
+                                          unbound, unscheduled, op.getSiteAttr())
+                    ->getResults());
+  return success();
+}
 
 } // namespace dsv3::bind

@@ -2,7 +2,7 @@
 
 #include "dialects/dsv3/Dsv3Dialect.h"
 
-#include "llvm/Support/Regex.h"
+#include <regex>
 
 using namespace mlir;
 
@@ -13,9 +13,17 @@ std::string siblingSite(StringRef site, StringRef name) {
   return (site.take_front(prefix) + name).str();
 }
 
+/// Rows of experts are in no token's order and live inside kernels: a state has one row per token.
+static bool hasRoutedRows(Operation &op) {
+  if (isa<ir::DispatchOp, ir::GroupedLinearOp>(op))
+    return true;
+  auto swiglu = dyn_cast<ir::SwigluOp>(op);
+  return swiglu && swiglu.getGate().getDefiningOp<ir::GroupedLinearOp>();
+}
+
 static void addPoints(Operation &op, SmallVectorImpl<TapPoint> &points) {
   auto site = op.getAttrOfType<StringAttr>("site");
-  if (!site)
+  if (!site || hasRoutedRows(op))
     return;
   if (isa<ir::RouteOp>(op)) {
     points.push_back({site.str() + ".ids", &op, TapPoint::Kind::Result, 0});
@@ -40,15 +48,18 @@ Result<SmallVector<TapPoint>> matchTaps(ModuleOp module, StringRef regex) {
   SmallVector<TapPoint> points;
   if (regex.empty())
     return points;
-  llvm::Regex expression(("^(" + regex + ")$").str());
-  std::string error;
-  if (!expression.isValid(error))
-    return usageError("expected a regular expression of tap names, got '" + regex.str() + "': " + error);
+  // ECMAScript's grammar, not LLVM's POSIX one: people write `\d`.
+  std::regex expression;
+  try {
+    expression.assign(regex.str());
+  } catch (const std::regex_error &e) {
+    return usageError("expected a regular expression of tap names, got '" + regex.str() + "': " + e.what());
+  }
   points = tapPoints(module);
   std::string some;
   for (size_t i = 0, step = std::max<size_t>(1, points.size() / 8); i < points.size(); i += step)
     some += (some.empty() ? "" : ", ") + points[i].name;
-  llvm::erase_if(points, [&](const TapPoint &p) { return !expression.match(p.name); });
+  llvm::erase_if(points, [&](const TapPoint &p) { return !std::regex_match(p.name, expression); });
   if (points.empty())
     return usageError("expected taps to match a state, got none for '" + regex.str() + "' among " + some);
   return points;

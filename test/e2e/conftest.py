@@ -33,7 +33,7 @@ def tiny_bf16(artifacts):
 
 @pytest.fixture(scope="session")
 def tiny_f32_taps(artifacts):
-    return artifacts.get(contract.TINY, "--dtype=f32", "--taps=.*", *SIZES)
+    return artifacts.get(contract.TINY, "--dtype=f32", "--taps=" + contract.TAPS, *SIZES)
 
 
 @pytest.fixture(scope="session")

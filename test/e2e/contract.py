@@ -40,6 +40,10 @@ _TAPS = {"input_norm": "input_norm", "q": "q_b", "kv_a": "kv_a", "kv_b": "kv_b",
          "out": "out"}
 
 
+# Regular expression of all of them, for --taps.
+TAPS = r"embed|final_norm|l\d+\.(" + "|".join(re.escape(t) for t in _TAPS.values()) + ")"
+
+
 def tap_of(state):
     """"layers.3.attn_out" -> "l3.o"; None for a name that is not a state of the model."""
     if state in ("embed", "final_norm"):

@@ -172,6 +172,10 @@ template <typename T> static void eval(kernel::DispatchOp op, Frame<T> &f) {
   f.set(op.getRowOf(), Result<Ids>(std::move(d.rowOf)));
 }
 
+template <typename T> static void eval(kernel::GatherOp op, Frame<T> &f) {
+  f.set(op.getResult(), selectRows(f.numbers(op.getX()), f.ids(op.getTokenOf())));
+}
+
 template <typename T> static void eval(kernel::GroupedGatedGemmOp op, Frame<T> &f) {
   Array<T> rows = f.take(selectRows(f.numbers(op.getX()), f.ids(op.getTokenOf())));
   const Ids &offsets = f.ids(op.getOffsets());
@@ -193,7 +197,7 @@ template <typename T> bool evalKernel(mlir::Operation &op, Frame<T> &f) {
       .template Case<kernel::EmptyOp, kernel::ViewOp, kernel::EmbedOp, kernel::NormOp, kernel::AddNormOp,
                      kernel::GemmOp, kernel::GatedGemmOp, kernel::BatchedGemmOp, kernel::AddOp, kernel::SwigluOp,
                      kernel::ConcatOp, kernel::SelectRowsOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvExpandOp,
-                     kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::RouteOp, kernel::DispatchOp,
+                     kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::RouteOp, kernel::DispatchOp, kernel::GatherOp,
                      kernel::GroupedGatedGemmOp, kernel::GroupedGemmOp, kernel::CombineOp>([&](auto typed) {
         eval(typed, f);
         return true;

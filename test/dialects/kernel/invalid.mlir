@@ -417,6 +417,16 @@ dsv3.program @p(%i: tensor<4x2xi32>, %o: tensor<9xi32>, %t: tensor<7xi32>) {
 
 // -----
 
+//===-- gather ------------------------------------------------------------===//
+
+dsv3.program @p(%x: tensor<4x16xbf16>, %t: tensor<8xi32>, %o: tensor<7x16xbf16>) {
+  // expected-error @+1 {{'kernel.gather' op expected out dim 0 (7) to equal token_of dim 0 (8)}}
+  %r = kernel.gather ins(%x, %t : tensor<4x16xbf16>, tensor<8xi32>) outs(%o : tensor<7x16xbf16>) site "s"
+  dsv3.return
+}
+
+// -----
+
 //===-- grouped_gated_gemm ------------------------------------------------===//
 
 dsv3.program @p(%x: tensor<4x16xbf16>, %w: tensor<8x32x16xbf16>, %u: tensor<8x16x16xbf16>, %o: tensor<9xi32>, %t: tensor<8xi32>, %d: tensor<8x32xbf16>) {

@@ -146,5 +146,7 @@ dsv3.program @experts(%x: tensor<16x256xbf16>, %logits: tensor<16x8xf32>, %bias:
   %y = kernel.combine ins(%d, %rows, %weights : tensor<32x256xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) outs(%y0 : tensor<16x256xbf16>) site "moe"
   // CHECK: %10 = kernel.combine ins(%7, %row_of, %weights : tensor<32x256xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) plus(%arg0 : tensor<16x256xbf16>) outs(%8 : tensor<16x256xbf16>) site "moe"
   %z = kernel.combine ins(%d, %rows, %weights : tensor<32x256xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) plus(%x : tensor<16x256xbf16>) outs(%y0 : tensor<16x256xbf16>) site "moe"
+  // CHECK: %11 = kernel.gather ins(%arg0, %token_of : tensor<16x256xbf16>, tensor<32xi32>) outs(%6 : tensor<32x256xbf16>) site "gather"
+  %g = kernel.gather ins(%x, %tokens : tensor<16x256xbf16>, tensor<32xi32>) outs(%d0 : tensor<32x256xbf16>) site "gather"
   dsv3.return
 }

@@ -88,18 +88,6 @@ dsv3.program @p(%q: tensor<4x2x192xbf16>, %seq: !dsv3.seq, %kv: !kv) {
 // -----
 
 module attributes {dsv3.capacities = {kblocks = 6 : i64, max_model_len = 256 : i64, pages = 4 : i64, qblocks = 3 : i64, seqs = 2 : i64, tokens = 16 : i64}} {
-dsv3.program @p(%x: tensor<4x16xbf16>, %ids: tensor<4x2xi32>, %w: tensor<8x16x16xbf16>, %wt: tensor<4x2xf32>) {
-  // expected-error @+1 {{'dsv3.dispatch' op expected the routed layer at "l3.dispatch" to be one op, got a tap on its inner value "l3.gate"; taps can read its router logits "l3.router", its routing "l3.route.ids" and "l3.route.weights", and its result}}
-  %rows, %off, %of = dsv3.dispatch %x, %ids experts 8 site "l3.dispatch" : tensor<4x16xbf16>, tensor<4x2xi32> -> tensor<8x16xbf16>, tensor<9xi32>, tensor<4x2xi32>
-  %g = dsv3.grouped_linear %rows, %w, %off site "l3.gate" : tensor<8x16xbf16>, tensor<8x16x16xbf16>, tensor<9xi32> -> tensor<8x16xbf16>
-  dsv3.tap "l3.gate", %g : tensor<8x16xbf16>
-  dsv3.return
-}
-}
-
-// -----
-
-module attributes {dsv3.capacities = {kblocks = 6 : i64, max_model_len = 256 : i64, pages = 4 : i64, qblocks = 3 : i64, seqs = 2 : i64, tokens = 16 : i64}} {
 dsv3.program @p(%x: tensor<4x2x16xbf16>) {
   %a, %b = dsv3.split %x : tensor<4x2x16xbf16> -> tensor<4x2x8xbf16>, tensor<4x2x8xbf16>
   // expected-error @+1 {{'dsv3.tap' op expected rows of two lanes or more to tap a part of a value, got 'tensor<4x2x8xbf16>'}}

@@ -163,6 +163,21 @@ dsv3.program @experts(%x: tensor<16x256xbf16>, %lg: tensor<16x8xf32>, %b: tensor
   // CHECK: dsv3.return %[[Y]], %[[I]]
   dsv3.return %y, %ids : tensor<16x256xbf16>, tensor<16x2xi32>
 }
+// CHECK-LABEL: dsv3.program @experts_in_pieces
+dsv3.program @experts_in_pieces(%x: tensor<16x256xbf16>, %ids: tensor<16x2xi32>, %wt: tensor<16x2xf32>, %gate: tensor<8x128x256xbf16>, %down: tensor<8x256x128xbf16>) -> tensor<16x256xbf16> {
+  // CHECK: %[[O:.*]], %[[T:.*]], %[[R:.*]] = kernel.dispatch ins(%arg1 : {{.*}} site "l1.dispatch"
+  // CHECK: %[[X:.*]] = kernel.gather ins(%arg0, %[[T]] : {{.*}}) outs(%{{.*}} : tensor<32x256xbf16>) site "l1.gather"
+  // CHECK: %[[G:.*]] = kernel.grouped_gemm ins(%[[X]], %arg3, %[[O]] : {{.*}}) outs(%{{.*}} : tensor<32x128xf32>) site "l1.gate"
+  // CHECK: %[[A:.*]] = kernel.swiglu ins(%[[G]], %[[G]] : {{.*}}) outs(%{{.*}} : tensor<32x128xbf16>) site "l1.act"
+  // CHECK: %[[D:.*]] = kernel.grouped_gemm ins(%[[A]], %arg4, %[[O]] : {{.*}} site "l1.down"
+  // CHECK: kernel.combine ins(%[[D]], %[[R]], %arg2 : {{.*}} site "l1.mlp"
+  %rows, %off, %of = dsv3.dispatch %x, %ids experts 8 site "l1.dispatch" : tensor<16x256xbf16>, tensor<16x2xi32> -> tensor<32x256xbf16>, tensor<9xi32>, tensor<16x2xi32>
+  %g = dsv3.grouped_linear %rows, %gate, %off site "l1.gate" : tensor<32x256xbf16>, tensor<8x128x256xbf16>, tensor<9xi32> -> tensor<32x128xf32>
+  %a = dsv3.swiglu %g, %g site "l1.act" : tensor<32x128xf32>, tensor<32x128xf32> -> tensor<32x128xbf16>
+  %d = dsv3.grouped_linear %a, %down, %off site "l1.down" : tensor<32x128xbf16>, tensor<8x256x128xbf16>, tensor<9xi32> -> tensor<32x256xf32>
+  %y = dsv3.combine %d, %of, %wt site "l1.mlp" : tensor<32x256xf32>, tensor<16x2xi32>, tensor<16x2xf32> -> tensor<16x256xbf16>
+  dsv3.return %y : tensor<16x256xbf16>
+}
 }
 
 // A whole model: nothing of dsv3 computes any more, in any program.
