@@ -140,6 +140,8 @@ private:
   }
 
   Status runStages(ModuleOp module) {
+    if (Status s = checkTaps(module, options.taps); !s)
+      return usageError("--taps: " + s.error().message);
     PipelineRequest request;
     request.stopAfter = line.stopAfter;
     request.dumpAfter = line.dumpAfter;
