@@ -62,9 +62,13 @@ TEST_P(AttnPrefillTest, MatchesReferenceInAnyChunking) {
   ASSERT_TRUE(kernel);
   Sequences s({{0, 1}, {40, 23}, {0, 64}, {60, 5}, {170, 30}}); // contexts 1, 63, 64, 65, 200
   Array<double> ref = *reference::expandedAttention(queriesOf(s, c), keysOf(s, c), s.meta, c.scale, c.rope);
+  Buffer whole(0);
   forEachRun(*kernel, [&](const Code &code, Split split) {
     Buffer out = runPrefill(*kernel, code, s, c, split);
     EXPECT_LE(rowError(out.values(ref.shape, c.out), ref), c.out == Elem::F32 ? 1e-5 : 3e-3) << code.variant;
+    if (split == Split::Whole)
+      whole = out;
+    expectSameBits(out, whole, code.variant + " split");
     // The first two sequences alone, the second in a smaller chunk: the last rows keep their bits.
     Sequences part({{0, 1}, {50, 13}});
     Buffer alone = runPrefill(*kernel, code, part, c, split);
@@ -102,6 +106,7 @@ TEST_P(AttnDecodeTest, MatchesReferenceAloneAndAmongOthers) {
   TestCache cache(s, c.latent, c.rope, c.cache, 3);
   Array<double> ql = randomValues({5, c.heads, c.latent}, c.q, 1, c.spread), qr = randomValues({5, c.heads, before + c.rope}, c.q, 2, c.spread);
   Array<double> ref = *reference::latentAttention(ql, lanes(qr, before, c.rope), cache.cache, kLayer, s.meta, 0.125);
+  Buffer whole(0);
   forEachRun(*kernel, [&](const Code &code, Split split) {
     auto run = [&](const Sequences &some) {
       int64_t n = some.step.tokens;
@@ -116,6 +121,9 @@ TEST_P(AttnDecodeTest, MatchesReferenceAloneAndAmongOthers) {
     };
     Buffer out = run(s);
     EXPECT_LE(rowError(out.values(ref.shape, c.out), ref), c.out == Elem::F32 ? 1e-5 : 3e-3) << code.variant;
+    if (split == Split::Whole)
+      whole = out;
+    expectSameBits(out, whole, code.variant + " split");
     expectSameBits(run(alone), out, code.variant);
   });
 }

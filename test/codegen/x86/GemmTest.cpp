@@ -42,11 +42,15 @@ Array<double> linear(const Array<double> &x, const Array<double> &w) { return *r
 void checkRows(const Kernel &kernel, const Array<double> &x, Elem xe, const std::vector<Buffer> &weights, const Array<double> &ref, Elem ye,
                const std::string &what, double narrow = 4e-3) {
   int64_t all = x.dim(0), outRow = ref.size() / all * bytesOf(ye);
+  Buffer whole(0);
   forEachRun(kernel, [&](const Code &code, Split split) {
     std::string where = what + " " + code.variant;
     Buffer full(all * outRow), xAll = Buffer::of(x, xe);
     kernel.run(code, Buffers().add(xAll).add(weights).add(full).list, {all}, split);
     expectClose(full, ye, ref, where, narrow);
+    if (split == Split::Whole)
+      whole = full;
+    expectSameBits(full, whole, where + " split");
     for (int64_t rows : kRowCounts) {
       Buffer out(rows * outRow), in = Buffer::of(firstRows(x, rows), xe);
       kernel.run(code, Buffers().add(in).add(weights).add(out).list, {rows}, split);
@@ -187,10 +191,14 @@ TEST_P(GroupedGemmTest, DownMatchesReference) {
   Array<double> ten = firstRows(x, 10);
   std::copy_n(x.row(33), ten.size(), ten.data.begin());
   Buffer tenIn = Buffer::of(ten, c.x), fewOffsets = Buffer::of(few);
+  Buffer whole(0);
   forEachRun(*kernel, [&](const Code &code, Split split) {
     Buffer out(ref.size() * bytesOf(c.y)), tenOut(10 * c.n * bytesOf(c.y));
     kernel->run(code, Buffers().add(in).add(weights).add(offsets).add(out).list, {}, split);
     expectClose(out, c.y, ref, describe(c) + " " + code.variant);
+    if (split == Split::Whole)
+      whole = out;
+    expectSameBits(out, whole, code.variant + " split");
     kernel->run(code, Buffers().add(tenIn).add(weights).add(fewOffsets).add(tenOut).list, {}, split);
     EXPECT_EQ(std::memcmp(tenOut.data(), static_cast<char *>(out.data()) + 33 * c.n * bytesOf(c.y), size_t(tenOut.size())), 0) << code.variant;
   });
@@ -217,10 +225,14 @@ TEST_P(GroupedGemmTest, GatedMatchesReference) {
   poisonEmptyExperts(g);
   poisonEmptyExperts(u);
   Buffer in = Buffer::of(x, c.x), offsets = Buffer::of(kOffsets), tokens = Buffer::of(tokenOf);
+  Buffer whole(0);
   forEachRun(*kernel, [&](const Code &code, Split split) {
     Buffer out(ref.size() * bytesOf(c.y));
     kernel->run(code, Buffers().add(in).add(g).add(u).add(offsets).add(tokens).add(out).list, {}, split);
     expectClose(out, c.y, ref, describe(c) + " " + code.variant, 5e-3);
+    if (split == Split::Whole)
+      whole = out;
+    expectSameBits(out, whole, code.variant + " split");
   });
 }
 
