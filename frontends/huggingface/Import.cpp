@@ -55,9 +55,12 @@ void Importer::trunk() {
   p.finish({y, p.kv});
 }
 
+/// Symbol of a weight that is used as a head: a tied one has a symbol of its own.
+static StringRef headSymbol(const hf::Weight *weight) { return weight->spec.site == "embed" ? StringRef("lm_head") : StringRef(weight->spec.site); }
+
 void Importer::head() {
   ProgramBuilder p(builder, context, "head", {{hidden, "hidden"}}, {{logits, "logits"}});
-  p.finish(p.linear(p.argument(0), model.tensors.lmHead()->spec.site, "logits", builder.getF32Type()));
+  p.finish(p.linear(p.argument(0), headSymbol(model.tensors.lmHead()), "logits", builder.getF32Type()));
 }
 
 /// Predicts the token after `next_ids`, which were predicted from `hidden` (DeepSeek-V3 technical report, section 2.2).
@@ -73,7 +76,7 @@ void Importer::mtp() {
   Value x = p.linear(p.concat({e, h}, at + "concat"), at + "eh_proj", at + "eh_proj", context.compute);
   x = decoderLayer(p, layer, /*moe=*/true, x);
   x = p.norm(x, at + "head_norm", config.rmsNormEps, at + "shared_head_norm");
-  Value y = p.linear(x, model.tensors.mtpHead(layer)->spec.site, "mtp_logits", builder.getF32Type());
+  Value y = p.linear(x, headSymbol(model.tensors.mtpHead(layer)), "mtp_logits", builder.getF32Type());
   p.finish({y, p.kv});
 }
 

@@ -72,6 +72,10 @@ WeightTable declareWeights(OpBuilder &b, const hf::Model &model, FloatType compu
       table[weight.spec.site] =
           ir::WeightOp::create(b, tensorLoc(b, model, weight.tensor()), weight.spec.site,
                                weightType(b, model, weight, compute), weightSource(b, weight));
+  // A tied head reads the embedding's numbers, but in another layout: a weight of its own.
+  if (ir::WeightOp embed = table.lookup("embed"); embed && !table.count("lm_head"))
+    table["lm_head"] = ir::WeightOp::create(b, embed.getLoc(), "lm_head", embed.getTensorType(),
+                                            ir::RefSourceAttr::get(b.getContext(), FlatSymbolRefAttr::get(b.getContext(), "embed")));
   return table;
 }
 
