@@ -1,6 +1,7 @@
 # Helpers so that every library of the project is declared in the same way.
 
-add_compile_options(-Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer)
+# libstdc++ 12 uses a buffer that it deprecates itself inside std::stable_sort.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-deprecated-declarations -fno-omit-frame-pointer)
 
 # dsv3_add_library(NAME sources... [LINK libs...]): a static library without MLIR.
 function(dsv3_add_library name)
@@ -59,4 +60,17 @@ function(dsv3_add_unittest name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE DSV3_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+# dsv3_add_reference(TARGET NAME FILE.td mlir-tblgen flags...): build/docs/NAME.md as part of TARGET.
+function(dsv3_add_reference target name file)
+  set(out ${CMAKE_BINARY_DIR}/docs/${name}.md)
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/docs
+    COMMAND ${MLIR_TABLEGEN_EXE} ${ARGN} -I ${CMAKE_SOURCE_DIR} -I ${MLIR_INCLUDE_DIRS} ${CMAKE_SOURCE_DIR}/${file} -o ${out}
+    DEPENDS ${CMAKE_SOURCE_DIR}/${file}
+    VERBATIM)
+  add_custom_target(docs-${name} DEPENDS ${out})
+  add_dependencies(${target} docs-${name})
 endfunction()

@@ -1,6 +1,6 @@
 // The stages one after another on a whole small model, and what their options refuse.
 // RUN: dsv3-opt %inputs/model.mlir --dsv3-stage-import --dsv3-stage-specialize="max-batch=2 prefill-chunk=32" --dsv3-stage-fuse | FileCheck %s
-// RUN: dsv3-opt %inputs/model.mlir --dsv3-stage-specialize="max-batch=1 prefill-chunk=32 taps=l1.down|l0.gate|l1.out" --dsv3-stage-fuse | FileCheck %s --check-prefix=TAPS
+// RUN: dsv3-opt %inputs/model.mlir --dsv3-stage-specialize="max-batch=1 prefill-chunk=32 taps=l0.gate|l1.out" --dsv3-stage-fuse | FileCheck %s --check-prefix=TAPS
 // RUN: not dsv3-opt %inputs/model.mlir --dsv3-stage-specialize="max-batch=0" 2>&1 | FileCheck %s --check-prefix=BATCH
 // RUN: not dsv3-opt %inputs/model.mlir --dsv3-stage-specialize="dtype=f64" 2>&1 | FileCheck %s --check-prefix=DTYPE
 // RUN: not dsv3-opt %inputs/model.mlir --dsv3-stage-specialize="determinism=none" 2>&1 | FileCheck %s --check-prefix=RULE
@@ -30,13 +30,12 @@
 // CHECK-LABEL: dsv3.program @mtp_t32
 // CHECK-NOT: dsv3.add
 
-// A layer whose inner value is tapped stays in pieces there, and is fused elsewhere.
+// A pair whose inner value is tapped stays in pieces there, and is fused elsewhere.
 // TAPS-LABEL: dsv3.program @prefill_t32
 // TAPS: dsv3.linear {{.*}} site "l0.gate_up"
 // TAPS: dsv3.tap "l0.gate"
 // TAPS: dsv3.swiglu {{.*}} site "l0.act"
-// TAPS: dsv3.tap "l1.down"
-// TAPS: dsv3.combine
+// TAPS: dsv3.routed_experts
 // TAPS: %[[SUM:.*]], %{{.*}} = dsv3.rms_norm {{.*}} site "final_norm"
 // TAPS: dsv3.tap "l1.out", %[[SUM]]
 // TAPS-LABEL: dsv3.program @decode_b1

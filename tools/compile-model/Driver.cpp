@@ -6,6 +6,7 @@
 #include "passes/Pipeline.h"
 #include "passes/specialize/Taps.h"
 #include "runtime/core/OutputDir.h"
+#include "tools/compile-model/Interrupt.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -87,6 +88,7 @@ public:
       if (!made)
         return made.error();
       out.emplace(std::move(*made));
+      removeOnInterrupt(out->path());
     }
     if (Status s = compile(out ? out->path() : ""); !s)
       return s.error();
@@ -96,6 +98,7 @@ public:
     if (!out)
       return "stopped after " + line.stopAfter + ", " + time;
     uint64_t bytes = folderBytes(out->path());
+    removeOnInterrupt(""); // a rename is whole or not at all
     if (Status s = out->commit(); !s)
       return s.error();
     return line.output + ": " + sizeText(bytes) + ", max-batch " + std::to_string(options.maxBatch) + ", max-model-len " +
@@ -134,8 +137,9 @@ private:
       done = emit(**module, folder);
     if (!done)
       return done;
-    for (const std::string &warning : diagnostics.warnings)
-      std::fprintf(stderr, "compile-model: warning: %s\n", warning.c_str());
+    for (const std::vector<std::string> *warnings : {&model->tensors.notes, &diagnostics.warnings})
+      for (const std::string &warning : *warnings)
+        std::fprintf(stderr, "compile-model: warning: %s\n", warning.c_str());
     return {};
   }
 

@@ -1,5 +1,6 @@
 // compile-model MODEL_DIR -o OUT: see Options.cpp for the flags, Driver.cpp for what happens.
 #include "tools/compile-model/Driver.h"
+#include "tools/compile-model/Interrupt.h"
 
 #include <cstdio>
 #include <string>
@@ -27,6 +28,7 @@ int main(int argc, char **argv) {
     return fail(line.error());
   if (line->exit)
     return *line->exit;
+  dsv3::watchInterrupts();
   dsv3::Result<std::string> summary = dsv3::compileModel(*line);
   if (!summary)
     return fail(summary.error());

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <thread>
 
 namespace dsv3 {
 
@@ -26,7 +27,7 @@ std::string variantNames() {
 
 void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   CompileOptions &o = line.compile;
-  o.jobs = 2;
+  o.jobs = int(std::max(1u, std::thread::hardware_concurrency()));
   app.option_defaults()->always_capture_default();
   app.add_option("MODEL_DIR", line.modelFolder, "HuggingFace checkpoint folder: config.json, *.safetensors, tokenizer.json")->required();
   app.add_option("-o,--output", line.output, "Folder of the artifact")->required();

@@ -134,7 +134,7 @@ static Result<int> run(const Options &options) {
 int main(int argc, char **argv) {
   using namespace dsv3;
   auto fail = [](const Error &error) {
-    std::fprintf(stderr, "dsv3-interpret: %s\n", error.message.c_str());
+    std::fprintf(stderr, "dsv3-interpret: error: %s\n", error.message.c_str());
     return int(error.code);
   };
   auto options = interpret::parseOptions(argc, argv);
