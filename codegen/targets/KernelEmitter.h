@@ -52,6 +52,7 @@ struct CpuVariant {
   int registers;   ///< vector registers
   bool bf16Dot;    ///< vdpbf16ps
   bool int8Dot;    ///< vpdpbusd
+  bool bf16Tile;   ///< tdpbf16ps, with tiles of 16 rows of 64 bytes
 };
 /// The table of variants; every row reads the same packed weights.
 llvm::ArrayRef<CpuVariant> cpuVariants();

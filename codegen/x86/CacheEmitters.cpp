@@ -143,7 +143,7 @@ protected:
     if (failed(caps))
       return failure();
     ir::KvType kv = expand.getKv().getType();
-    int64_t page = kv.getPage(), rowBytes = (kv.getLatent() + kv.getRope()) * elemBytes(kv.getElem());
+    int64_t page = kv.getPage(), rowBytes = cachedRowBytes(kv);
     RankedTensorType keysType = tensorType(expand.getKeysOut()), valuesType = tensorType(expand.getValuesOut());
     int64_t heads = keysType.getDimSize(1);
     Value layer = k.at(k.buf(refs.of(0)), k.mul(k.scalar(DSV3_SCALAR_COUNT), k.scalar(DSV3_SCALAR_KV_LAYER_STRIDE)));
@@ -171,6 +171,8 @@ protected:
 private:
   using RowAddress = std::function<Value(Value)>;
 
+  static int64_t cachedRowBytes(ir::KvType kv) { return (kv.getLatent() + kv.getRope()) * elemBytes(kv.getElem()); }
+
   /// Bytes of one (block, head) of keys or values.
   static int64_t tileBytes(RankedTensorType t) { return t.getDimSize(2) * t.getDimSize(3) * elemBytes(t.getElementType()); }
 
@@ -189,8 +191,8 @@ private:
                  llvm::function_ref<void(Value row, Value panel, int64_t lanes, Value acc)> store) const {
     WeightShape shape(tensorType(op->getOperand(operand)));
     auto emit = [&](Value index, int64_t lanes) {
-      PanelGemm gemm(k, cast<kernel::KvExpandOp>(op).getKv().getType().getElem(), {panel(k, op, refs, operand, head, index)}, 1,
-                     Capacities::kKeyBlock, count, x,
+      ir::KvType kv = cast<kernel::KvExpandOp>(op).getKv().getType();
+      PanelGemm gemm(k, kv.getElem(), {panel(k, op, refs, operand, head, index)}, 1, Capacities::kKeyBlock, count, x, cachedRowBytes(kv),
                      [&](Value row, int64_t, ArrayRef<Value> acc) { store(row, index, lanes, acc[0]); });
       gemm.emit();
     };

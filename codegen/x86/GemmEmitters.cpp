@@ -119,6 +119,7 @@ protected:
                      kRowBlock,
                      k.minI(k.sub(total, row0), k.idx(kRowBlock)),
                      [&](Value row) { return address(x, row); },
+                     x.stride,
                      [&](Value row, int64_t p, ArrayRef<Value> acc) {
                        storeResult(op, k, acc, address(y, row), y.elem, k.add(k.mul(group, param(op, "panels")), p));
                      });
@@ -159,6 +160,7 @@ protected:
                        kRowBlock,
                        k.minI(k.sub(last, row0), k.idx(kRowBlock)),
                        xRow,
+                       gated ? 0 : x.stride,
                        [&](Value row, int64_t p, ArrayRef<Value> acc) {
                          storeResult(op, k, acc, y.row(k, k.add(row0, row)), y.elem, k.add(k.mul(group, param(op, "panels")), p));
                        });

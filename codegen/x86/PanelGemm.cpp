@@ -10,10 +10,6 @@ static constexpr int64_t kUnit = 4;
 /// Up to this many rows FP8 is decoded in the multiply loop.
 static constexpr int64_t kFewRows = 2;
 
-/// K values per chunk: panels of one tile stay in the second-level cache (4 x 64 KiB) and accumulators are
-/// spilled once per chunk. A multiple of every supported scale block.
-static constexpr int64_t kChunk = 512;
-
 WeightShape::WeightShape(RankedTensorType type) {
   ArrayRef<int64_t> shape = type.getShape();
   n = shape[shape.size() - 2], k = shape.back();
@@ -34,6 +30,7 @@ std::string whyNotPanels(RankedTensorType type) {
     llvm::raw_string_ostream(text) << "weight storage " << w.storage << " is not f32, bf16 or f8E4M3FN";
     return text;
   }
+  constexpr int64_t kChunk = PanelGemm::kChunk;
   if (w.scaleBlock && w.scaleBlock < w.k && (w.scaleBlock % 4 || kChunk % w.scaleBlock))
     return "scale block of " + std::to_string(w.scaleBlock) + " along K is not a power of two between 4 and " + std::to_string(kChunk);
   return {};
@@ -62,6 +59,11 @@ int64_t PanelGemm::scratchBytes(int64_t rowBlock, int64_t panels) {
 
 Value PanelGemm::accAddress(Value row, int64_t slot) {
   return k.at(k.at(k.scratch, k.mul(row, slots() * kLanes * 4)), slot * kLanes * 4);
+}
+
+/// Panels in the multiply type stand behind the accumulators. Those of bf16 leave half of the room to copies of rows.
+Value PanelGemm::preparedAddress(int64_t slot) {
+  return k.at(k.scratch, slots() * kLanes * 4 * rowBlock + slot * kChunk * kLanes * elemBytes(mulType));
 }
 
 //===-- Weights to the multiply type --------------------------------------===//
@@ -264,6 +266,7 @@ void PanelGemm::emit() {
       k.store(k.cf(k.vf32, 0.0), accAddress(row, s), 4);
   });
 
+  bool tiles = k.variant.bf16Tile && mulType.isBF16();
   int64_t mr = k.variant.vectorBits == 512 ? 8 : 4;
   auto chunk = [&](Value k0, int64_t count) {
     SmallVector<Source> stored, prepared;
@@ -275,7 +278,16 @@ void PanelGemm::emit() {
         scale = k.at(w.scale, k.mul(first, kLanes * 4));
       }
       stored.push_back({k.at(k.at(w.data, k.mul(panel, shape.panelBytes())), k.mul(k0, kLanes * elemBytes(shape.storage))), scale, direct});
-      prepared.push_back({k.at(k.scratch, slots() * kLanes * 4 * rowBlock + s * kChunk * kLanes * 4), Value(), true});
+      prepared.push_back({preparedAddress(s), Value(), true});
+    }
+    auto prepareAll = [&] {
+      for (int64_t s = 0; s < slots(); ++s)
+        prepare(stored[s], prepared[s].base, count);
+    };
+    if (tiles) {
+      if (!direct)
+        prepareAll();
+      return multiplyTiles(direct ? stored : prepared, k0, count);
     }
     if (direct)
       return multiply(stored, mr, k0, count);
@@ -283,8 +295,7 @@ void PanelGemm::emit() {
     k.when(
         k.lt(rows, k.idx(kFewRows + 1)), [&] { multiply(stored, kFewRows, k0, count); },
         [&] {
-          for (int64_t s = 0; s < slots(); ++s)
-            prepare(stored[s], prepared[s].base, count);
+          prepareAll();
           multiply(prepared, mr, k0, count);
         });
   };

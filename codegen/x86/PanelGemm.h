@@ -2,8 +2,11 @@
 //
 // A tile is up to `rowBlock` rows and `panels` panels. For each chunk of K the weight panels are brought to the
 // multiply type in scratch (dequantised once for all rows of the tile; a weight already stored in that type is read
-// in place, and one or two rows decode as they multiply), then register blocks of rows run over it. Each result has one chain of additions, k ascending, whatever
-// the number of rows: the bits of a row never depend on its neighbours.
+// in place, and one or two rows decode as they multiply), then register blocks of rows run over it. Each result has one chain
+// of additions, k ascending, whatever the number of rows: the bits of a row never depend on its neighbours.
+//
+// Where the variant has bf16 tiles, they do every multiplication of bf16, of a single row too: a tile instruction adds
+// 16 pairs before it adds to the accumulator, so its bits are not those of vdpbf16ps (see PanelTiles.cpp).
 #pragma once
 
 #include "codegen/x86/KernelBuilder.h"
@@ -43,23 +46,28 @@ struct PanelGemm {
   using RowAddress = std::function<Value(Value row)>;
   using Epilogue = std::function<void(Value row, int64_t panel, ArrayRef<Value> acc)>;
   PanelGemm(KernelBuilder &k, mlir::Type xElem, SmallVector<WeightPanels> weights, int64_t panelsPerWeight, int64_t rowBlock,
-            Value rows, RowAddress rowAddress, Epilogue epilogue)
+            Value rows, RowAddress rowAddress, int64_t rowStride, Epilogue epilogue)
       : k(k), xElem(xElem), weights(std::move(weights)), panelsPerWeight(panelsPerWeight), rowBlock(rowBlock), rows(rows),
-        rowAddress(std::move(rowAddress)), epilogue(std::move(epilogue)) {}
+        rowAddress(std::move(rowAddress)), rowStride(rowStride), epilogue(std::move(epilogue)) {}
 
   KernelBuilder &k;
   mlir::Type xElem;
   SmallVector<WeightPanels> weights; ///< one entry per operand; each contributes `panelsPerWeight` panels
   int64_t panelsPerWeight;
-  int64_t rowBlock;                  ///< most rows of a tile
+  int64_t rowBlock;                  ///< most rows of a tile, a multiple of 16
   Value rows;                        ///< rows of this tile, 1 to rowBlock
   RowAddress rowAddress; ///< address of x's row (0-based in the tile)
+  int64_t rowStride;     ///< bytes from a row's address to the next row's; 0 where rows are gathered
   /// Called for each row and each panel of the first weight: `acc` holds one vector per weight.
   Epilogue epilogue;
 
   void emit();
   /// Scratch for a tile of this kind.
   static int64_t scratchBytes(int64_t rowBlock, int64_t panelsInAll);
+
+  /// K values per chunk: panels of one tile stay in the second-level cache (4 x 64 KiB) and accumulators are
+  /// spilled once per chunk. A multiple of every supported scale block.
+  static constexpr int64_t kChunk = 512;
 
 private:
   /// Where a panel's values are read: as stored (`scale` is the first of this chunk), or ready in the multiply type.
@@ -75,6 +83,17 @@ private:
   void multiply(ArrayRef<Source> sources, int64_t mr, Value k0, int64_t count);
   void rowGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, int64_t mr, Value k0, int64_t count);
   Value accAddress(Value row, int64_t slot);
+  Value preparedAddress(int64_t slot);
+
+  /// Where 16 rows of x can be loaded as tiles.
+  struct TileRows {
+    Value base, stride;
+  };
+  void multiplyTiles(ArrayRef<Source> sources, Value k0, int64_t count);
+  void tileGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, Value k0, int64_t count);
+  TileRows tileRows(Value row, Value k0, int64_t count);
+  void copyRow(Value from, Value to, int64_t count);
+
   int64_t slots() const { return int64_t(weights.size()) * panelsPerWeight; }
   mlir::Type mulType;
 };

@@ -3,6 +3,7 @@
 #include "codegen/emit/Object.h"
 #include "dialects/kernel/Layout.h"
 #include "runtime/core/DType.h"
+#include "runtime/engine/CpuFeatures.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,6 +12,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <gtest/gtest.h>
 
@@ -36,14 +38,10 @@ static MLIRContext &context() {
 }
 
 std::vector<const CpuVariant *> usableVariants() {
+  static const std::vector<std::string> features = cpuFeatures(); // as the loader decides
   std::vector<const CpuVariant *> usable;
-  __builtin_cpu_init();
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
-  bool dot = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
   for (const CpuVariant &v : cpuVariants())
-    if (avx2 && (v.vectorBits < 512 || wide) && (!v.bf16Dot || dot))
+    if (chooseVariant({v.name.str()}, features, v.name.str()))
       usable.push_back(&v);
   return usable;
 }
@@ -131,12 +129,12 @@ struct TempFolder {
 using EmitFn = llvm::function_ref<LogicalResult(Operation *fn, const CpuVariant &)>;
 
 /// The modules that `emitVariants` takes, with the one kernel @k.
-OwningOpRef<ModuleOp> variantModules(EmitFn emit) {
+OwningOpRef<ModuleOp> variantModules(ArrayRef<const CpuVariant *> variants, EmitFn emit) {
   OpBuilder b(&context());
   OwningOpRef<ModuleOp> outer = ModuleOp::create(b.getUnknownLoc());
   Type ptr = LLVM::LLVMPointerType::get(&context()), i64 = b.getI64Type();
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&context()), {ptr, ptr, i64, i64, ptr});
-  for (const CpuVariant *variant : usableVariants()) {
+  for (const CpuVariant *variant : variants) {
     b.setInsertionPointToEnd(outer->getBody());
     auto module = ModuleOp::create(b, b.getUnknownLoc(), variant->name);
     b.setInsertionPointToEnd(module.getBody());
@@ -148,23 +146,29 @@ OwningOpRef<ModuleOp> variantModules(EmitFn emit) {
   return outer;
 }
 
-std::vector<Code> load(ModuleOp modules, int64_t scratch) {
+/// Objects in `folder`, one per variant.
+std::vector<SharedObject> emitObjects(ModuleOp modules, int64_t scratch, const TempFolder &folder) {
   std::string host = "rt.module @host target \"x86-64\" abi 1 step(tokens 1, seqs 1, pages 1) "
                      "kv(layers 1, page 64, row 1, f32) {\n  rt.kernel @k key \"k\" refs 1 consts 0 scratch " +
                      std::to_string(scratch) + "\n}";
   OwningOpRef<ModuleOp> hostModule = parseSourceString<ModuleOp>(host, &context());
   if (!hostModule)
     return {};
-  TempFolder folder;
   auto objects = emitVariants(modules, *hostModule->getOps<rt::ModuleOp>().begin(), folder.path.str().str(), 2);
   if (!objects) {
     ADD_FAILURE() << objects.error().message;
     return {};
   }
-  std::vector<Code> codes;
-  for (const SharedObject &object : *objects) {
-    if (const char *keep = std::getenv("DSV3_KEEP_KERNELS")) // for a look at the assembly
+  if (const char *keep = std::getenv("DSV3_KEEP_KERNELS")) // for a look at the assembly
+    for (const SharedObject &object : *objects)
       llvm::sys::fs::copy_file(object.path, std::string(keep) + "/" + object.variant + ".so");
+  return *objects;
+}
+
+std::vector<Code> load(ModuleOp modules, int64_t scratch) {
+  TempFolder folder;
+  std::vector<Code> codes;
+  for (const SharedObject &object : emitObjects(modules, scratch, folder)) {
     void *handle = dlopen(object.path.c_str(), RTLD_NOW | RTLD_LOCAL);
     auto entry = handle ? reinterpret_cast<dsv3_module_fn>(dlsym(handle, "dsv3_module")) : nullptr;
     if (!entry) {
@@ -196,7 +200,7 @@ void packOperands(ModuleOp module, Operation *op, const KernelEmitter &emitter) 
 }
 } // namespace
 
-std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::string &body) {
+std::unique_ptr<Kernel> Kernel::bind(const std::string &args, const std::string &body) {
   auto kernel = std::make_unique<Kernel>();
   kernel->module = parseSourceString<ModuleOp>("func.func @f(" + args + ") {\n" + body + "\n  return\n}", &context());
   if (!kernel->module) {
@@ -214,19 +218,41 @@ std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::stri
   op->setAttr("numerics", kernel->emitter->numerics(op));
   op->setAttr("schedule", kernel->emitter->schedule(op));
   packOperands(*kernel->module, op, *kernel->emitter);
+  return kernel;
+}
+
+OwningOpRef<ModuleOp> Kernel::emitFor(ArrayRef<const CpuVariant *> variants) const {
   OwningOpRef<ModuleOp> modules;
-  if (succeeded(verify(*kernel->module)))
-    modules = variantModules([&](Operation *fn, const CpuVariant &v) { return kernel->emitter->emit(op, fn, v); });
-  if (!modules) {
-    ADD_FAILURE() << "not emitted: " << body;
+  if (succeeded(verify(*module)))
+    modules = variantModules(variants, [&](Operation *fn, const CpuVariant &v) { return emitter->emit(launch, fn, v); });
+  if (!modules)
+    ADD_FAILURE() << "not emitted: " << kernelKey(launch);
+  return modules;
+}
+
+std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::string &body) {
+  std::unique_ptr<Kernel> kernel = bind(args, body);
+  OwningOpRef<ModuleOp> modules = kernel ? kernel->emitFor(usableVariants()) : OwningOpRef<ModuleOp>();
+  if (!modules)
     return nullptr;
-  }
-  kernel->variants = load(*modules, kernel->emitter->scratchBytes(op));
+  kernel->variants = load(*modules, kernel->emitter->scratchBytes(kernel->launch));
   return kernel->variants.empty() ? nullptr : std::move(kernel);
 }
 
+std::string Kernel::build(const std::string &args, const std::string &body, const CpuVariant &variant) {
+  std::unique_ptr<Kernel> kernel = bind(args, body);
+  OwningOpRef<ModuleOp> modules = kernel ? kernel->emitFor(&variant) : OwningOpRef<ModuleOp>();
+  if (!modules)
+    return {};
+  TempFolder folder;
+  for (const SharedObject &object : emitObjects(*modules, kernel->emitter->scratchBytes(kernel->launch), folder))
+    if (auto bytes = llvm::MemoryBuffer::getFile(object.path))
+      return (*bytes)->getBuffer().str();
+  return {};
+}
+
 std::vector<Code> Kernel::compile(const std::function<void(KernelBuilder &)> &body, int64_t scratchBytes) {
-  OwningOpRef<ModuleOp> modules = variantModules([&](Operation *fn, const CpuVariant &v) {
+  OwningOpRef<ModuleOp> modules = variantModules(usableVariants(), [&](Operation *fn, const CpuVariant &v) {
     KernelBuilder k(cast<LLVM::LLVMFuncOp>(fn), v);
     body(k);
     k.finish();

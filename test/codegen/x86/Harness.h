@@ -51,6 +51,9 @@ public:
   /// `args` are function arguments ("%x: tensor<4x8xbf16>, ..."), `body` the text with one launch. Null, with a test failure,
   /// when anything fails.
   static std::unique_ptr<Kernel> compile(const std::string &args, const std::string &body);
+  /// The shared object of one kernel op for a variant that need not run here, checked but not loaded: its bytes. Empty, with a
+  /// test failure, when anything fails.
+  static std::string build(const std::string &args, const std::string &body, const CpuVariant &variant);
   /// A function written by hand, without an op: scratch of `scratchBytes`.
   static std::vector<Code> compile(const std::function<void(KernelBuilder &)> &body, int64_t scratchBytes);
 
@@ -65,6 +68,9 @@ public:
   void run(const Code &code, const std::vector<const Buffer *> &buffers, const Step &step, Split split = Split::Whole) const;
 
 private:
+  static std::unique_ptr<Kernel> bind(const std::string &args, const std::string &body);
+  mlir::OwningOpRef<mlir::ModuleOp> emitFor(llvm::ArrayRef<const CpuVariant *> variants) const;
+
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::Operation *launch = nullptr;
   const KernelEmitter *emitter = nullptr;
