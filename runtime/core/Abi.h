@@ -142,7 +142,7 @@ typedef struct {
 typedef struct {
   uint32_t abi, bytes;
   const char *target;  /* "x86-64" */
-  const char *variant; /* "avx2", "avx512", "avx512-vnni-bf16" */
+  const char *variant; /* "avx2", "avx512", "avx512-vnni-bf16", "amx" */
   uint32_t n_programs, n_kernels, n_fields, n_taps;
   uint32_t max_tokens, max_seqs, max_pages; /* T, S, P of the step buffer */
   uint32_t kv_layers, kv_page_tokens, kv_row_elems, kv_elem, reserved;

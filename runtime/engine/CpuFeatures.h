@@ -18,7 +18,8 @@ struct CpuVariant {
 const std::vector<CpuVariant> &cpuVariants();
 
 /// The features of this machine, out of those that any variant needs; a feature counts
-/// only if the operating system also saves its registers.
+/// only if the operating system also saves its registers. Requests the tile registers of AMX
+/// for this process, so it must be called before the threads that run kernels start.
 std::vector<std::string> cpuFeatures();
 
 /// The index in `offered` of the variant to load: the best that `has` admits, or exactly

@@ -40,7 +40,7 @@ Result<bool> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--threads", o.threads,
                  "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
       ->check(CLI::Range(1, 4096));
-  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16");
+  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx");
   app.add_flag("--verify", o.verify, "compare the hash of the weights");
   try {
     app.parse(argc, argv);

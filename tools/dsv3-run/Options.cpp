@@ -75,7 +75,7 @@ void addMachine(CLI::App &app, Options &o, std::string &device) {
       ->check(CLI::IsMember({"cpu"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16")
+  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx")
       ->group(group);
   app.add_flag("--verify", o.verify, "compare the hash of the weights, which reads all of them")
       ->group(group);

@@ -158,4 +158,18 @@ TEST(CpuFeatures, ChoosesTheBestOrTheForced) {
   check(chooseVariant(offered, all, "amx"), HasSubstr("the artifact has code for avx2, avx512"));
 }
 
+TEST(CpuFeatures, TilesNeedAllTheirFeatures) {
+  std::vector<std::string> has = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"};
+  std::vector<std::string> offered = {"avx2", "avx512", "avx512-vnni-bf16", "amx"};
+  EXPECT_EQ(*chooseVariant(offered, has, ""), 2u);
+  Result<size_t> refused = chooseVariant(offered, has, "amx");
+  ASSERT_FALSE(bool(refused));
+  EXPECT_EQ(refused.error().code, ExitCode::Unsupported);
+  EXPECT_EQ(refused.error().message, "cpu features \"amx\": this cpu has no amx-tile, amx-bf16, amx-int8");
+  has.insert(has.end(), {"amx-tile", "amx-bf16"});
+  EXPECT_FALSE(bool(chooseVariant(offered, has, "amx")));
+  has.push_back("amx-int8");
+  EXPECT_EQ(*chooseVariant(offered, has, ""), 3u);
+}
+
 } // namespace
