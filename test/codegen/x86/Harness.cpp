@@ -1,4 +1,5 @@
 #include "test/codegen/x86/Harness.h"
+#include "test/codegen/x86/TileEmulator.h"
 
 #include "codegen/emit/Object.h"
 #include "dialects/kernel/Layout.h"
@@ -38,7 +39,14 @@ static MLIRContext &context() {
 }
 
 std::vector<const CpuVariant *> usableVariants() {
-  static const std::vector<std::string> features = cpuFeatures(); // as the loader decides
+  static const std::vector<std::string> features = [] {
+    std::vector<std::string> has = cpuFeatures();
+    if (!llvm::is_contained(has, "amx-tile")) {
+      emulateTiles();
+      has.insert(has.end(), {"amx-tile", "amx-bf16", "amx-int8"});
+    }
+    return has;
+  }();
   std::vector<const CpuVariant *> usable;
   for (const CpuVariant &v : cpuVariants())
     if (chooseVariant({v.name.str()}, features, v.name.str()))

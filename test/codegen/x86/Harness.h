@@ -39,7 +39,7 @@ struct Code {
   int64_t scratch = 0;
 };
 
-/// Variants of this build that the processor supports.
+/// Variants of this build that the processor supports, by the loader's rules; tiles are emulated where it has none.
 std::vector<const CpuVariant *> usableVariants();
 
 /// Capacities that all modules here have.

@@ -1,4 +1,4 @@
-// What the variant with bf16 tiles is made of. Whether it is right, the other tests say where the processor has tiles.
+// What the variant with bf16 tiles is made of. Whether it is right, the other tests say.
 #include "test/codegen/x86/Harness.h"
 
 #include "runtime/engine/CpuFeatures.h"
@@ -107,16 +107,35 @@ TEST(Tiles, AreOfOneVariantOnly) {
       EXPECT_EQ(gemm(64, 96, Elem::BF16, plainWeight({64, 96}, Elem::BF16, 1), v)["tdpbf16ps"], 0) << v.name.str();
 }
 
-/// Says whether the other tests of this program ran the tiles.
-TEST(Tiles, RunHere) {
+/// Says whether the other tests of this program ran the processor's tiles or emulated ones.
+TEST(Tiles, AreOfTheProcessor) {
   std::string name = tileVariant().name.str();
-  Result<size_t> chosen = chooseVariant({name}, cpuFeatures(), name);
-  if (!chosen)
-    GTEST_SKIP() << chosen.error().message;
-  for (const CpuVariant *v : usableVariants())
-    if (v->bf16Tile)
-      return;
-  FAIL() << "the processor has tiles, and the tests do not run them";
+  if (Result<size_t> chosen = chooseVariant({name}, cpuFeatures(), name); !chosen)
+    GTEST_SKIP() << chosen.error().message << ": tiles are emulated";
+}
+
+/// Emulated tiles or true ones: sums of even and of odd k, then both, then the accumulator.
+TEST(Tiles, RoundAsTheManualSays) {
+  if (!llvm::is_contained(usableVariants(), &tileVariant()))
+    GTEST_SKIP() << "this cpu has no avx512bf16";
+  // Even k: 1 + 2^-24 + 2^-24, where each addition alone falls to the even 1; odd k: 2^-24, twice. Then 1 + 2^-23.
+  Weight w = plainWeight({16, 32}, Elem::BF16, 1);
+  for (double &v : w.values.data)
+    v = 1;
+  Array<double> x({1, 32});
+  x.data[0] = 1, x.data[2] = x.data[4] = x.data[1] = x.data[3] = 0x1p-24;
+  auto kernel = Kernel::compile("%x: tensor<160x32xbf16>, %w: " + w.type,
+                                "%o = kernel.empty : tensor<160x16xf32>\n%r = kernel.gemm ins(%x, %w : tensor<160x32xbf16>, " + w.type +
+                                    ") outs(%o : tensor<160x16xf32>) site \"s\"");
+  ASSERT_TRUE(kernel);
+  Buffer in = Buffer::of(x, Elem::BF16);
+  std::vector<Buffer> weights = kernel->pack(1, w);
+  for (const Code &code : kernel->codes())
+    if (code.variant == tileVariant().name) {
+      Buffer out(16 * 4);
+      kernel->run(code, Buffers().add(in).add(weights).add(out).list, {1});
+      EXPECT_EQ(out.values({16}, Elem::F32).data, std::vector<double>(16, 1 + 0x1p-23));
+    }
 }
 
 } // namespace
