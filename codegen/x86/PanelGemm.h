@@ -90,8 +90,8 @@ private:
     Value base, stride;
   };
   void multiplyTiles(ArrayRef<Source> sources, Value k0, int64_t count);
-  void tileGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, Value k0, int64_t count);
-  TileRows tileRows(Value row, Value k0, int64_t count);
+  void tileGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, int64_t groups, Value k0, int64_t count);
+  TileRows tileRows(Value row, Value copy, Value k0, int64_t count);
   void copyRow(Value from, Value to, int64_t count);
 
   int64_t slots() const { return int64_t(weights.size()) * panelsPerWeight; }

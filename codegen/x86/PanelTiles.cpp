@@ -55,8 +55,8 @@ void PanelGemm::copyRow(Value from, Value to, int64_t count) {
 
 /// 16 rows of x from `row`, k values [k0, k0 + count): in place, or copied to scratch where rows are gathered or fewer
 /// than 16 are left, since what follows the last row of x must not be read.
-PanelGemm::TileRows PanelGemm::tileRows(Value row, Value k0, int64_t count) {
-  Value copy = preparedAddress(slots()), copyStride = k.idx(kChunk * 2);
+PanelGemm::TileRows PanelGemm::tileRows(Value row, Value copy, Value k0, int64_t count) {
+  Value copyStride = k.idx(kChunk * 2);
   Value end = k.add(row, kTileRows);
   auto address = [&](Value r) { return k.at(rowAddress(r), k.mul(k0, 2)); };
   auto copyRows = [&] {
@@ -73,19 +73,26 @@ PanelGemm::TileRows PanelGemm::tileRows(Value row, Value k0, int64_t count) {
 
 //===-- Multiply ----------------------------------------------------------===//
 
-/// 16 rows from `row` times the panels of `slotsOfGroup`, over an even number of k values from `k0`.
-void PanelGemm::tileGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, Value k0, int64_t count) {
-  TileRows x = tileRows(row, k0, count);
+/// One or two `groups` of 16 rows from `row` times the panels of `slotsOfGroup`, over an even number of k values from `k0`.
+void PanelGemm::tileGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, int64_t groups, Value k0, int64_t count) {
+  SmallVector<TileRows> x;
+  for (int64_t g = 0; g < groups; ++g)
+    x.push_back(tileRows(k.add(row, g * kTileRows), k.at(preparedAddress(slots()), g * kTileRows * kChunk * 2), k0, count));
   Value accStride = k.idx(slots() * kLanes * 4), panelStride = k.idx(kTileBytes);
-  SmallVector<Value> acc;
+  SmallVector<Value> acc, accAt;
   for (int64_t slot : slotsOfGroup)
-    acc.push_back(tileLoad(k, kTileRows, kTileBytes, accAddress(row, slot), accStride));
+    for (int64_t g = 0; g < groups; ++g) {
+      accAt.push_back(accAddress(k.add(row, g * kTileRows), slot));
+      acc.push_back(tileLoad(k, kTileRows, kTileBytes, accAt.back(), accStride));
+    }
   auto step = [&](Value kk, int64_t depth, ValueRange in) {
-    SmallVector<Value> next;
-    Value a = tileLoad(k, kTileRows, depth * 2, k.at(x.base, k.mul(kk, 2)), x.stride);
-    for (auto [source, c] : llvm::zip_equal(sources, in)) {
+    SmallVector<Value> a, next;
+    for (const TileRows &r : x)
+      a.push_back(tileLoad(k, kTileRows, depth * 2, k.at(r.base, k.mul(kk, 2)), r.stride));
+    for (const Source &source : sources) {
       Value b = tileLoad(k, depth / 2, kTileBytes, k.at(source.base, k.mul(kk, kLanes * 2)), panelStride);
-      next.push_back(tileDot(k, c, a, b, depth));
+      for (Value rowsOfX : a)
+        next.push_back(tileDot(k, in[next.size()], rowsOfX, b, depth));
     }
     return next;
   };
@@ -94,20 +101,30 @@ void PanelGemm::tileGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGro
     acc = k.loop(k.idx(0), k.idx(whole), kTileK, acc, [&](Value kk, ValueRange in) { return step(kk, kTileK, in); });
   if (whole < count)
     acc = step(k.idx(whole), count - whole, acc);
-  for (auto [tile, slot] : llvm::zip_equal(acc, slotsOfGroup))
-    tileStore(k, tile, accAddress(row, slot), accStride);
+  for (auto [tile, address] : llvm::zip_equal(acc, accAt))
+    tileStore(k, tile, address, accStride);
 }
 
-/// All rows times panels of bf16. The last value of an odd count has no partner in x, so it is added by the pair instruction.
+/// All rows times panels of bf16, two panels and 32 rows at a time: four sums in flight hide the latency of the instruction.
+/// The last value of an odd count has no partner in x, so it is added by the pair instruction.
 void PanelGemm::multiplyTiles(ArrayRef<Source> sources, Value k0, int64_t count) {
   int64_t even = count / 2 * 2;
-  for (int64_t first = 0; first < slots(); first += 2) { // two chains of additions hide some of the latency
+  // Four sums, two tiles of x and one of a panel leave one register. A narrower last step would take two, since shapes
+  // do not share registers. And two copies of 16 rows have room behind two panels.
+  bool two = slots() > 1 && WeightShape(weights.front().type).k / 2 * 2 % kTileK == 0;
+  for (int64_t first = 0; first < slots(); first += 2) {
     SmallVector<int64_t> group;
     for (int64_t s = first; s < std::min(first + 2, slots()); ++s)
       group.push_back(s);
     ArrayRef<Source> some = sources.slice(size_t(first), group.size());
-    if (even)
-      k.loop(k.idx(0), rows, kTileRows, [&](Value row) { tileGroup(some, group, row, k0, even); });
+    if (even && two)
+      k.loop(k.idx(0), rows, 2 * kTileRows, [&](Value row) {
+        k.when(
+            k.lt(k.add(row, kTileRows), rows), [&] { tileGroup(some, group, row, 2, k0, even); },
+            [&] { tileGroup(some, group, row, 1, k0, even); });
+      });
+    else if (even)
+      k.loop(k.idx(0), rows, kTileRows, [&](Value row) { tileGroup(some, group, row, 1, k0, even); });
     if (even == count)
       continue;
     SmallVector<Source> last;
