@@ -215,6 +215,14 @@ def test_compile_unsupported(tmp_path, mentions, flag):
     assert not os.listdir(tmp_path)
 
 
+def test_variant_this_cpu_lacks(tiny_f32):
+    """Every artifact has code for AMX; a processor without it is told what is missing."""
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+        if "amx_bf16" in f.read():
+            pytest.skip("this processor has AMX")
+    refuse_run(UNSUPPORTED, ("amx-tile", "amx-bf16", "amx-int8"), tiny_f32, "--cpu-features=amx", *STORY)
+
+
 def test_taps_that_match_nothing(tmp_path):
     refuse_compile(USAGE, "l77.out", tmp_path / "out.dsv3", "--taps=l77.out")
     assert not os.listdir(tmp_path)
