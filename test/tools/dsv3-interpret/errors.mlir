@@ -1,6 +1,6 @@
 // One line, and the exit code says what kind of mistake it is.
 // RUN: not dsv3-interpret %s 2>&1 | FileCheck %s --check-prefix=SEVERAL
-// SEVERAL: dsv3-interpret: expected --program=NAME, since there are several; the programs are @sum, @decode, @file, @other, @same_shape
+// SEVERAL: dsv3-interpret: error: expected --program=NAME, since there are several; the programs are @sum, @decode, @file, @other, @same_shape
 // RUN: not dsv3-interpret %s --program=nope 2>&1 | FileCheck %s --check-prefix=NOPE
 // NOPE: expected a program @nope; the programs are @sum
 // RUN: not dsv3-interpret %s --program=trunk_head 2>&1 | FileCheck %s --check-prefix=WHOLE
