@@ -24,7 +24,7 @@ struct CompileOptions {
   Determinism determinism = Determinism::Batch;
   int64_t maxBatch = 8;        ///< sequences of a step: the largest decode bucket
   int64_t maxModelLen = 4096;  ///< tokens of a sequence, prompt and answer; at most the model's max_position
-  int64_t prefillChunk = 256;  ///< token capacity of prefill, score and mtp programs
+  int64_t prefillChunk = 512;  ///< token capacity of prefill, score and mtp programs
   std::string taps;            ///< regular expression over tap names (specialize/Taps.h); empty: none
   std::vector<std::string> cpuVariants; ///< code variants to emit; empty: all that the target knows
   std::vector<std::string> skipPasses;  ///< optimisations left out, to measure what they are worth: see skippablePasses()

@@ -53,7 +53,7 @@ def MakeProgramsPass : Dsv3_Pass<"make-programs"> {
   }];
   let options = [
     Option<"maxBatch", "max-batch", "int64_t", "8", "Sequences of a step">,
-    Option<"prefillChunk", "prefill-chunk", "int64_t", "256", "Tokens of a prefill step">,
+    Option<"prefillChunk", "prefill-chunk", "int64_t", "512", "Tokens of a prefill step">,
     Option<"maxModelLen", "max-model-len", "int64_t", "4096", "Tokens of a sequence">
   ];
 }

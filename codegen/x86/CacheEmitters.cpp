@@ -134,7 +134,7 @@ public:
     return {{DSV3_FIELD_KBLOCK, DSV3_FIELD_CTX_LEN, DSV3_FIELD_BLOCK_TABLE}, {int64_t(cast<kernel::KvExpandOp>(op).getLayer())}};
   }
   TileCount tiles(Operation *op) const override { return {DSV3_SCALAR_KBLOCKS, 1, tensorType(op->getOperand(1)).getDimSize(0)}; }
-  int64_t scratchBytes(Operation *) const override { return PanelGemm::scratchBytes(Capacities::kKeyBlock, 1); }
+  int64_t scratchBytes(Operation *) const override { return PanelGemm::scratchBytes(Capacities::kKeyBlock, kPanels); }
 
 protected:
   LogicalResult body(Operation *op, KernelBuilder &k, const RefMap &refs) const override {
@@ -170,6 +170,7 @@ protected:
 
 private:
   using RowAddress = std::function<Value(Value)>;
+  static constexpr int64_t kPanels = 2;
 
   static int64_t cachedRowBytes(ir::KvType kv) { return (kv.getLatent() + kv.getRope()) * elemBytes(kv.getElem()); }
 
@@ -186,30 +187,32 @@ private:
     return {tensorType(op->getOperand(operand)), base(0), parts.size() > 1 ? base(1) : Value(), index};
   }
 
-  /// One panel after the other: 16 lanes of the head for all keys of the block.
+  /// Two panels at a time, so that a broadcast feeds two products: 16 lanes of the head each, for all keys of the block.
   void forPanels(KernelBuilder &k, Operation *op, const RefMap &refs, unsigned operand, Value head, Value count, const RowAddress &x,
                  llvm::function_ref<void(Value row, Value panel, int64_t lanes, Value acc)> store) const {
     WeightShape shape(tensorType(op->getOperand(operand)));
-    auto emit = [&](Value index, int64_t lanes) {
+    auto emit = [&](Value index, int64_t panels, int64_t lanes) {
       ir::KvType kv = cast<kernel::KvExpandOp>(op).getKv().getType();
-      PanelGemm gemm(k, kv.getElem(), {panel(k, op, refs, operand, head, index)}, 1, Capacities::kKeyBlock, count, x, cachedRowBytes(kv),
-                     [&](Value row, int64_t, ArrayRef<Value> acc) { store(row, index, lanes, acc[0]); });
+      PanelGemm gemm(k, kv.getElem(), {panel(k, op, refs, operand, head, index)}, panels, Capacities::kKeyBlock, count, x, cachedRowBytes(kv),
+                     [&](Value row, int64_t p, ArrayRef<Value> acc) { store(row, k.add(index, p), lanes, acc[0]); });
       gemm.emit();
     };
-    int64_t whole = shape.n / kLanes;
-    k.loop(0, whole, 1, [&](Value index) { emit(index, kLanes); });
+    int64_t whole = shape.n / kLanes, paired = whole / kPanels * kPanels;
+    k.loop(0, paired, kPanels, [&](Value index) { emit(index, kPanels, kLanes); });
+    k.loop(paired, whole, 1, [&](Value index) { emit(index, 1, kLanes); });
     if (shape.n % kLanes)
-      emit(k.idx(whole), shape.n % kLanes);
+      emit(k.idx(whole), 1, shape.n % kLanes);
   }
 
   void expandKeys(KernelBuilder &k, Operation *op, const RefMap &refs, Value head, Value count, const RowAddress &x, Value keys) const {
     RankedTensorType type = tensorType(op->getOperand(4));
     int64_t page = type.getDimSize(3), bytes = elemBytes(type.getElementType());
     forPanels(k, op, refs, 1, head, count, x, [&](Value row, Value panel, int64_t lanes, Value acc) {
+      Value rounded = type.getElementType().isBF16() ? k.toBF16(acc) : acc; // all lanes at once
       for (int64_t i = 0; i < lanes; ++i) { // transposed: a row per lane
-        Value lane = LLVM::ExtractElementOp::create(k.b, acc, k.cint(k.i32, i));
+        Value lane = LLVM::ExtractElementOp::create(k.b, rounded, k.cint(k.i32, i));
         Value at = k.add(k.mul(k.add(k.mul(panel, kLanes), i), page), row);
-        k.storeScalarF32(type.getElementType(), lane, k.at(keys, k.mul(at, bytes)));
+        k.store(lane, k.at(keys, k.mul(at, bytes)));
       }
     });
   }
