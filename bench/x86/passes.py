@@ -6,7 +6,10 @@
 Compiles the model once as usual and once without each pass (compile-model --skip-pass), then runs both in turn, so
 that a slow minute of the machine hits both. Prints the median ratio skipped / all and its spread, for a prompt of 900
 tokens (time to first token) and for decoding 64 tokens behind it (time per token), and writes
-bench/results/x86-passes.json.
+bench/results/x86-passes-NAME.json. A larger model than the example, with random weights:
+
+  python3 test/e2e/make_checkpoint.py bench/x86/medium.json /tmp/medium --fill random
+  bench/x86/passes.py --model /tmp/medium --name medium
 """
 import argparse
 import datetime
@@ -55,6 +58,7 @@ def summary(values):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--model", default=os.path.join(ROOT, "examples", "dsv3-tiny"))
+    ap.add_argument("--name", default="tiny", help="of the result file")
     ap.add_argument("--dtype", default="bf16")
     ap.add_argument("--repeat", type=int, default=9)
     ap.add_argument("--bin", default=os.path.join(ROOT, "build", "bin"))
@@ -74,8 +78,8 @@ def main():
             text = [f"{r['median']:.2f} [{r['min']:.2f}, {r['max']:.2f}]" for r in rows[name].values()]
             print(f"{name:14} {text[0]:>24} {text[1]:>24}", flush=True)
     result = {"date": datetime.date.today().isoformat(), "commit": commit(), "cpu": cpu(), "threads": os.cpu_count(),
-              "command": f"bench/x86/passes.py --dtype {a.dtype} --repeat {a.repeat}", "prompt": PROMPT, "decode": DECODE, "ratios": rows}
-    with open(os.path.join(ROOT, "bench", "results", "x86-passes.json"), "w") as f:
+              "command": f"bench/x86/passes.py --name {a.name} --dtype {a.dtype} --repeat {a.repeat}", "prompt": PROMPT, "decode": DECODE, "ratios": rows}
+    with open(os.path.join(ROOT, "bench", "results", f"x86-passes-{a.name}.json"), "w") as f:
         json.dump(result, f, indent=1)
         f.write("\n")
 
