@@ -79,6 +79,7 @@ def main():
             print(f"{name:14} {text[0]:>24} {text[1]:>24}", flush=True)
     result = {"date": datetime.date.today().isoformat(), "commit": commit(), "cpu": cpu(), "threads": os.cpu_count(),
               "command": f"bench/x86/passes.py --name {a.name} --dtype {a.dtype} --repeat {a.repeat}", "prompt": PROMPT, "decode": DECODE, "ratios": rows}
+    os.makedirs(os.path.join(ROOT, "bench", "results"), exist_ok=True)
     with open(os.path.join(ROOT, "bench", "results", f"x86-passes-{a.name}.json"), "w") as f:
         json.dump(result, f, indent=1)
         f.write("\n")

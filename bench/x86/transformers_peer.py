@@ -64,6 +64,7 @@ def main():
                         "transformers": round(statistics.median(t[i] for _, t in rows), 3), "ratio": ratio}
         print(f"{what:20} dsv3-run {result[what]['dsv3']:9.2f}  transformers {result[what]['transformers']:9.2f}  "
               f"ratio {ratio['median']:.2f} [{ratio['min']:.2f}, {ratio['max']:.2f}]")
+    os.makedirs(os.path.join(ROOT, "bench", "results"), exist_ok=True)
     with open(os.path.join(ROOT, "bench", "results", f"x86-transformers-{a.dtype}.json"), "w") as f:
         json.dump(result, f, indent=1)
         f.write("\n")
