@@ -1,5 +1,6 @@
 #include "passes/Pipeline.h"
 
+#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
 #include "passes/Verifiers.h"
 #include "passes/bind/VerifyBind.h"
@@ -137,6 +138,14 @@ Status runPipeline(ModuleOp module, const CompileOptions &options, const Pipelin
     return s;
   if (Status s = checkTaps(module, options.taps); !s)
     return s;
+  Builder builder(module.getContext());
+  SmallVector<StringAttr> variants;
+  for (const std::string &variant : options.cpuVariants)
+    variants.push_back(builder.getStringAttr(variant));
+  for (const codegen::CpuVariant &v : codegen::cpuVariants())
+    if (options.cpuVariants.empty())
+      variants.push_back(builder.getStringAttr(v.name));
+  module->setAttr(kTargetAttr, target::CpuAttr::get(module.getContext(), codegen::kDefaultTarget, variants));
   for (const Stage &stage : table) {
     std::string first;
     LogicalResult ok = success();

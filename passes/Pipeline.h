@@ -13,6 +13,10 @@
 
 namespace dsv3 {
 
+/// Module attribute that says what is compiled for: `dsv3.target = #target.cpu<"x86-64", variants = [...]>`. Set before the
+/// first stage, read by `tile`.
+inline constexpr llvm::StringLiteral kTargetAttr = "dsv3.target";
+
 /// One stage. Each assumes what the one before guarantees; its verifier states what it guarantees itself.
 struct Stage {
   llvm::StringRef name;

@@ -1,5 +1,6 @@
 // --dsv3-outline-kernels
 #include "codegen/targets/Targets.h"
+#include "passes/Pipeline.h"
 #include "passes/schedule/SchedulePasses.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -67,6 +68,9 @@ struct OutlineKernelsPass : impl::OutlineKernelsPassBase<OutlineKernelsPass> {
 private:
   LogicalResult makeVariantModules() {
     SmallVector<std::string> names(variants.begin(), variants.end());
+    if (auto target = getOperation()->getAttrOfType<target::CpuAttr>(kTargetAttr); target && names.empty())
+      for (StringAttr name : target.getVariants())
+        names.push_back(name.str());
     if (names.empty())
       for (const codegen::CpuVariant &v : codegen::cpuVariants())
         names.push_back(v.name.str());
@@ -81,6 +85,12 @@ private:
   }
 
   LogicalResult outline(kernel::KernelOp launch) {
+    // IR that skipped stages must not reach the emitters, which rely on what those guarantee.
+    if (!launch.getKernelNumerics() || !launch.getKernelSchedule())
+      return launch->emitOpError() << "expected numerics and a schedule (stage bind) before kernels are outlined";
+    for (Value operand : launch->getOperands())
+      if (auto use = operand.getDefiningOp<ir::UseOp>())
+        return launch->emitOpError() << "expected packed weights (stage pack), got " << use.getWeightAttr();
     const codegen::KernelEmitter *emitter = registry->lookup(launch);
     if (!emitter)
       return launch->emitOpError() << "has no emitter for target " << codegen::kDefaultTarget;

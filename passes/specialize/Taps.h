@@ -24,7 +24,7 @@ struct TapPoint {
 /// `SITE.weights` for a route, and for an attention with site `X.attn` also `X.kv_b`.
 llvm::SmallVector<TapPoint> tapPoints(mlir::ModuleOp module);
 
-/// The points whose name fully matches the ECMAScript regular expression `regex`. Usage error: an ill-formed
+/// The points whose name fully matches the extended regular expression (with `\d` and `\w`) `regex`. Usage error: an ill-formed
 /// expression, or one that matches nothing. An empty expression matches nothing and is no error.
 Result<llvm::SmallVector<TapPoint>> matchTaps(mlir::ModuleOp module, llvm::StringRef regex);
 

@@ -1,5 +1,6 @@
 #include "runtime/core/OutputDir.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <unistd.h>
@@ -29,6 +30,12 @@ static Status checkExisting(const fs::path &target, const OutputDir::Options &op
   if (!empty && !ours)
     return usageError(target.string() + " exists and has no " + options.marker +
                       ": --force replaces only earlier outputs");
+  if (!empty && !options.entries.empty())
+    for (const fs::directory_entry &entry : fs::directory_iterator(target, ec)) {
+      std::string name = entry.path().filename().string();
+      if (std::find(options.entries.begin(), options.entries.end(), name) == options.entries.end())
+        return usageError(target.string() + " exists and holds " + name + ": --force replaces only earlier outputs");
+    }
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/core/Result.h"
 
 #include <string>
+#include <vector>
 
 namespace dsv3 {
 
@@ -16,6 +17,9 @@ public:
     /// A file that an output of this kind contains. `force` refuses to replace a
     /// directory without it: a mistyped `-o ~` must not delete a home directory.
     std::string marker = "manifest.json";
+    /// Everything that an output of this kind contains. `force` refuses to replace a directory that holds anything
+    /// else: somebody's data, or the very checkpoint that is being read. Empty: not checked.
+    std::vector<std::string> entries = {"manifest.json", "code", "weights", "tokenizer"};
   };
 
   /// Creates the temporary directory. Usage errors: the target exists (without `force`,

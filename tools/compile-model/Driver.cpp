@@ -178,7 +178,7 @@ private:
   }
 
   static Status checkDisk(const std::string &folder, int64_t weights) {
-    constexpr uint64_t rest = uint64_t(64) << 20; // code, tokenizer, objects on their way
+    constexpr uint64_t rest = uint64_t(8) << 20; // code, tokenizer, objects on their way
     std::error_code error;
     std::filesystem::space_info space = std::filesystem::space(folder, error);
     if (!error && space.available < uint64_t(weights) + rest)
