@@ -5,10 +5,42 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 #include <utility>
 
 namespace dsv3 {
+
+namespace fs = std::filesystem;
+
+static const char *typeName(fs::file_type type) {
+  switch (type) {
+  case fs::file_type::directory: return "a folder";
+  case fs::file_type::fifo: return "a fifo";
+  case fs::file_type::socket: return "a socket";
+  case fs::file_type::block:
+  case fs::file_type::character: return "a device";
+  default: return "a file of another kind";
+  }
+}
+
+Result<std::string> SafetensorsWriter::target(const std::string &path) {
+  std::error_code error;
+  fs::file_status status = fs::status(path, error); // follows links, magic ones of /proc too
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    return usageError(path + ": expected a regular file or a new name, got " + typeName(status.type()));
+  fs::path file = path;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(file, error)); ++links) {
+    fs::path next = fs::read_symlink(file, error);
+    if (error || links == 40) // as many as Linux follows
+      return usageError(path + ": expected a file, got a symbolic link that leads nowhere");
+    file = file.parent_path() / next;
+  }
+  // The folder without links, so that targets can be compared; a missing one stays as it is.
+  fs::path folder = fs::canonical(file.has_parent_path() ? file.parent_path() : ".", error);
+  return error ? file.string() : (folder / file.filename()).string();
+}
 
 Error SafetensorsWriter::systemError(const char *action) const {
   return usageError("cannot " + std::string(action) + " " + path + ": " + std::strerror(errno));
@@ -50,11 +82,12 @@ SafetensorsWriter::create(const std::string &path, const std::vector<Tensor> &te
     return header.error();
   SafetensorsWriter writer;
   writer.path = path;
-  std::string temporary = path + ".tmp-" + std::to_string(::getpid());
-  writer.file = std::fopen(temporary.c_str(), "wb");
-  if (!writer.file)
-    return writer.systemError("create");
-  writer.temporary = std::move(temporary);
+  auto resolved = target(path);
+  if (!resolved)
+    return resolved.error();
+  writer.resolved = std::move(*resolved);
+  if (Status ok = writer.open(); !ok)
+    return ok.error();
 
   unsigned char length[8];
   for (int i = 0; i < 8; ++i)
@@ -67,8 +100,33 @@ SafetensorsWriter::create(const std::string &path, const std::vector<Tensor> &te
   return writer;
 }
 
+std::string SafetensorsWriter::temporaryName() const {
+  return resolved + ".tmp-" + std::to_string(::getpid());
+}
+
+static std::string procPath(int descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
+
+Status SafetensorsWriter::open() {
+  fs::path folder = fs::path(resolved).parent_path();
+  int unnamed = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (unnamed >= 0) {
+    // Without /proc `finish` could not name it.
+    file = ::access(procPath(unnamed).c_str(), F_OK) == 0 ? ::fdopen(unnamed, "wb") : nullptr;
+    if (file)
+      return {};
+    ::close(unnamed);
+  }
+  std::string name = temporaryName();
+  file = std::fopen(name.c_str(), "wb");
+  if (!file)
+    return systemError("create");
+  temporary = std::move(name);
+  return {};
+}
+
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter &&other) noexcept
-    : path(std::move(other.path)), temporary(std::exchange(other.temporary, {})),
+    : path(std::move(other.path)), resolved(std::move(other.resolved)),
+      temporary(std::exchange(other.temporary, {})),
       file(std::exchange(other.file, nullptr)), remaining(other.remaining) {}
 
 SafetensorsWriter::~SafetensorsWriter() {
@@ -91,10 +149,20 @@ Status SafetensorsWriter::append(const void *data, size_t bytes) {
 Status SafetensorsWriter::finish() {
   if (remaining)
     return internalError(path + ": " + std::to_string(remaining) + " declared bytes are missing");
-  int failed = std::fclose(std::exchange(file, nullptr)); // a full disk may show only here
-  if (failed)
+  if (std::fflush(file) != 0)
     return systemError("write");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
+  if (temporary.empty()) {
+    // linkat replaces nothing, so a short-lived name comes first; a process of the same
+    // number may have left it.
+    std::string name = temporaryName();
+    std::remove(name.c_str());
+    if (::linkat(AT_FDCWD, procPath(::fileno(file)).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      return systemError("create");
+    temporary = std::move(name);
+  }
+  if (std::fclose(std::exchange(file, nullptr)) != 0) // a full disk may show only here
+    return systemError("write");
+  if (std::rename(temporary.c_str(), resolved.c_str()) != 0)
     return systemError("rename to");
   temporary.clear();
   return {};

@@ -23,21 +23,24 @@ struct SamplingParams {
 
 struct SampledToken {
   int32_t id;
-  double logprob; ///< natural log of its probability under the unmodified logits
+  double
+      logprob; ///< natural log of its probability under the unmodified logits
 };
 
-/// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py): repetition
-/// penalty over prompt and output; greedy ends here; temperature; min-p; top-k; top-p over
-/// what is left; one draw. Ties go to the lower id, except that all logits equal to the
-/// k-th stay in top-k. The draw inverts the cumulative distribution in ascending id order
-/// in double with one Philox number by (seed, stream, position), so it does not depend on
-/// the batch. Keeps buffers: one object per thread.
+/// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py):
+/// repetition penalty over prompt and output; greedy ends here; temperature;
+/// min-p; top-k; top-p over what is left; one draw. Ties go to the lower id,
+/// except that all logits equal to the k-th stay in top-k. The draw inverts the
+/// cumulative distribution in ascending id order in double with one Philox
+/// number by (seed, stream, position), so it does not depend on the batch.
+/// Keeps buffers: one object per thread.
 class Sampler {
 public:
   explicit Sampler(int64_t vocabSize) : vocab(vocabSize) {}
 
-  /// `history` is prompt and output so far; its length is the position that is drawn.
-  /// Internal error when a logit is not finite.
+  /// `history` is prompt and output so far; its length is the position that is
+  /// drawn. BadCheckpoint when a logit is not finite; its position is that of
+  /// the last token.
   Result<SampledToken> sample(const float *logits, const SamplingParams &params,
                               const std::vector<int32_t> &history);
 
@@ -59,6 +62,11 @@ private:
   std::vector<bool> seen;
   std::vector<Candidate> candidates; // ascending ids
 };
+
+/// BadCheckpoint for the first logit that is not finite: "logit 5 at position 6
+/// is not finite: the weights overflow". Only weights can do that, the input
+/// cannot.
+Status checkFinite(const float *logits, int64_t count, int64_t position);
 
 /// log softmax(logits)[id], summed in double.
 double logProbability(const float *logits, int64_t count, int32_t id);

@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <random>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace dsv3;
 using dsv3::test::readAll;
@@ -149,6 +152,60 @@ TEST(Safetensors, WriterLeavesNothingBehindAndRefusesNonsense) {
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().message, HasSubstr("cannot create " + (dir / "no/x")));
   EXPECT_TRUE(dir.empty());
+}
+
+TEST(Safetensors, WriterHasNoNameUntilItsEnd) {
+  TempDir dir;
+  int unnamed = ::open(dir.str().c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (unnamed < 0)
+    GTEST_SKIP() << "the file system has no unnamed files";
+  ::close(unnamed);
+  auto writer = SafetensorsWriter::create(dir / "x", {{"t", DType::U8, {1}}});
+  ASSERT_TRUE(bool(writer)) << writer.error().message;
+  EXPECT_TRUE(dir.empty()) << "a killed process would leave this behind";
+  dir.write("x.tmp-" + std::to_string(::getpid()), "left by another process of this number");
+  ASSERT_TRUE(bool(writer->append("a", 1)));
+  Status done = writer->finish();
+  ASSERT_TRUE(bool(done)) << done.error().message;
+  EXPECT_TRUE(bool(SafetensorsFile::open(dir / "x")));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.str()), {}), 1);
+}
+
+TEST(Safetensors, WriterFollowsLinksAndKeepsWhatIsNoFile) {
+  TempDir dir;
+  auto writeTo = [](const std::string &path) -> Status {
+    auto writer = SafetensorsWriter::create(path, {{"t", DType::U8, {1}}});
+    if (!writer)
+      return writer.error();
+    if (Status ok = writer->append("a", 1); !ok)
+      return ok;
+    return writer->finish();
+  };
+  std::filesystem::create_directory(dir / "sub");
+  dir.write("sub/old", "replace me");
+  for (const char *name : {"old", "new"}) { // a link to a file, and one that dangles
+    std::string link = dir / (std::string("link-") + name), file = dir / (std::string("sub/") + name);
+    std::filesystem::create_symlink(std::string("sub/") + name, link);
+    Status done = writeTo(link);
+    ASSERT_TRUE(bool(done)) << done.error().message;
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_TRUE(bool(SafetensorsFile::open(file))) << file;
+  }
+  std::filesystem::create_symlink("loop", dir / "loop");
+  ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("fifo", dir / "to-fifo");
+  const std::pair<std::string, std::string> refused[] = {{dir / "fifo", "got a fifo"},
+                                                         {dir / "to-fifo", "got a fifo"},
+                                                         {dir / "sub", "got a folder"},
+                                                         {"/dev/null", "got a device"},
+                                                         {dir / "loop", "leads nowhere"}};
+  for (const auto &[path, reason] : refused) {
+    Status status = writeTo(path);
+    ASSERT_FALSE(bool(status)) << path;
+    EXPECT_EQ(status.error().code, ExitCode::Usage);
+    EXPECT_THAT(status.error().message, testing::AllOf(HasSubstr(path), HasSubstr(reason)));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(dir / "fifo"));
 }
 
 // Whatever the bytes: a value or a one-line error, and every view inside the buffer.
