@@ -7,42 +7,32 @@
 
 namespace dsv3 {
 
-Result<std::unique_ptr<Engine>> Engine::create(Device &device,
-                                               const Manifest &manifest,
+Result<std::unique_ptr<Engine>> Engine::create(Device &device, const Manifest &manifest,
                                                const Options &options) {
   Result<ProgramSet> programs = ProgramSet::create(device.module());
   if (!programs)
     return programs.error();
-  int64_t chunk = options.prefillChunk > 0
-                      ? options.prefillChunk
-                      : std::numeric_limits<int64_t>::max();
-  return std::unique_ptr<Engine>(
-      new Engine(device, manifest, std::move(*programs), chunk));
+  int64_t chunk = options.prefillChunk > 0 ? options.prefillChunk : std::numeric_limits<int64_t>::max();
+  return std::unique_ptr<Engine>(new Engine(device, manifest, std::move(*programs), chunk));
 }
 
-Engine::Engine(Device &device, const Manifest &manifest, ProgramSet set,
-               int64_t chunk)
-    : device(device), manifest(manifest), programs(std::move(set)),
-      chunk(chunk), blocks(device.kvPages(), device.module().kv_page_tokens),
-      buffer(device.module(), device.stepBuffer()),
-      scheduler(device.module(), programs, blocks, chunk),
-      sampler(manifest.model.vocabSize), runs(device.module().n_programs, 0) {}
+Engine::Engine(Device &device, const Manifest &manifest, ProgramSet set, int64_t chunk)
+    : device(device), manifest(manifest), programs(std::move(set)), chunk(chunk),
+      blocks(device.kvPages(), device.module().kv_page_tokens), buffer(device.module(), device.stepBuffer()),
+      scheduler(device.module(), programs, blocks, chunk), sampler(manifest.model.vocabSize),
+      runs(device.module().n_programs, 0) {}
 
 Status Engine::checkPrompt(const std::vector<int32_t> &prompt) const {
   if (prompt.empty())
     return usageError("the prompt is empty: expected at least one token id");
-  int64_t length = static_cast<int64_t>(prompt.size()),
-          limit = manifest.config.maxModelLen;
+  int64_t length = static_cast<int64_t>(prompt.size()), limit = manifest.config.maxModelLen;
   if (length > limit)
     return usageError("prompt: expected at most " + std::to_string(limit) +
-                      " tokens (max_model_len of the artifact), got " +
-                      std::to_string(length));
+                      " tokens (max_model_len of the artifact), got " + std::to_string(length));
   for (size_t i = 0; i < prompt.size(); ++i)
     if (prompt[i] < 0 || prompt[i] >= manifest.model.vocabSize)
-      return usageError("prompt: token " + std::to_string(i) +
-                        ": expected an id from 0 to " +
-                        std::to_string(manifest.model.vocabSize - 1) +
-                        ", got " + std::to_string(prompt[i]));
+      return usageError("prompt: token " + std::to_string(i) + ": expected an id from 0 to " +
+                        std::to_string(manifest.model.vocabSize - 1) + ", got " + std::to_string(prompt[i]));
   return {};
 }
 
@@ -52,19 +42,15 @@ Result<RequestId> Engine::submit(Request request) {
   if (Status s = request.sampling.validate(); !s)
     return s.error();
   if (request.maxTokens < 1)
-    return usageError("max-tokens: expected at least 1, got " +
-                      std::to_string(request.maxTokens));
+    return usageError("max-tokens: expected at least 1, got " + std::to_string(request.maxTokens));
   int64_t prompt = static_cast<int64_t>(request.prompt.size());
   // The last token is never fed back: it may lie one past the plan.
-  request.maxTokens =
-      std::min(request.maxTokens, manifest.config.maxModelLen - prompt + 1);
+  request.maxTokens = std::min(request.maxTokens, manifest.config.maxModelLen - prompt + 1);
   int64_t pages = blocks.pagesFor(prompt + request.maxTokens - 1);
   if (pages > blocks.totalPages())
-    return doesNotFitError(
-        "request of " + std::to_string(prompt) + " prompt tokens and " +
-        std::to_string(request.maxTokens) + " more: expected at most " +
-        std::to_string(blocks.totalPages()) + " kv pages, got " +
-        std::to_string(pages));
+    return doesNotFitError("request of " + std::to_string(prompt) + " prompt tokens and " +
+                           std::to_string(request.maxTokens) + " more: expected at most " +
+                           std::to_string(blocks.totalPages()) + " kv pages, got " + std::to_string(pages));
   auto generation = std::make_unique<Generation>();
   generation->id = nextId++;
   generation->sequence.tokens = std::move(request.prompt);
@@ -81,12 +67,9 @@ Status Engine::step() {
   finishRetired(); // cancelled since the last step
   Scheduler::Step step = scheduler.schedule();
   if (step.items.empty())
-    return scheduler.empty()
-               ? Status()
-               : internalError(
-                     "the scheduler has requests but found nothing to run");
-  dsv3_step_host host =
-      buffer.fill(device.module().programs[step.program], step.items);
+    return scheduler.empty() ? Status()
+                             : internalError("the scheduler has requests but found nothing to run");
+  dsv3_step_host host = buffer.fill(device.module().programs[step.program], step.items);
   if (Status s = run(step.program, host); !s)
     return s;
   if (Status s = postprocess(step); !s)
@@ -102,27 +85,22 @@ Status Engine::runAll() {
   return {};
 }
 
-Status Engine::run(uint32_t program, const dsv3_step_host &step,
-                   const TapSink &taps) {
+Status Engine::run(uint32_t program, const dsv3_step_host &step, const TapSink &taps) {
   ++runs[program];
   return device.run(program, step, taps);
 }
 
 const float *Engine::logitsOf(uint32_t program, int64_t rows) {
-  const dsv3_output_desc *out =
-      findOutput(device.module().programs[program], "logits");
-  return static_cast<const float *>(
-      device.fetch(out->ref, uint64_t(rows) * out->cols * sizeof(float)));
+  const dsv3_output_desc *out = findOutput(device.module().programs[program], "logits");
+  return static_cast<const float *>(device.fetch(out->ref, uint64_t(rows) * out->cols * sizeof(float)));
 }
 
 Status Engine::postprocess(const Scheduler::Step &step) {
-  const float *logits =
-      logitsOf(step.program, static_cast<int64_t>(step.items.size()));
+  const float *logits = logitsOf(step.program, static_cast<int64_t>(step.items.size()));
   for (size_t i = 0; i < step.items.size(); ++i) {
     Generation &g = *step.generations[i];
     g.sequence.cached += step.items[i].rows;
-    if (g.sequence.cached < static_cast<int64_t>(g.sequence.tokens.size()) ||
-        g.finished)
+    if (g.sequence.cached < static_cast<int64_t>(g.sequence.tokens.size()) || g.finished)
       continue; // in the middle of its prompt: the logits mean nothing
     if (Status s = advance(g, logits + i * manifest.model.vocabSize); !s)
       return s;
@@ -131,11 +109,9 @@ Status Engine::postprocess(const Scheduler::Step &step) {
 }
 
 Status Engine::advance(Generation &g, const float *logits) {
-  Result<SampledToken> token =
-      sampler.sample(logits, g.request.sampling, g.sequence.tokens);
+  Result<SampledToken> token = sampler.sample(logits, g.request.sampling, g.sequence.tokens);
   if (!token)
-    return Error{token.error().code,
-                 g.request.name + ": " + token.error().message};
+    return Error{token.error().code, g.request.name + ": " + token.error().message};
   g.sequence.tokens.push_back(token->id);
   const std::vector<int32_t> &ends = g.request.endIds;
   bool goOn = !g.request.onToken || g.request.onToken(*token);
@@ -155,8 +131,7 @@ void Engine::finishRetired() {
 }
 
 Engine::Stats Engine::stats() const {
-  return {runs, blocks.freePages(), blocks.totalPages(),
-          scheduler.waitingCount(), scheduler.runningCount()};
+  return {runs, blocks.freePages(), blocks.totalPages(), scheduler.waitingCount(), scheduler.runningCount()};
 }
 
 } // namespace dsv3

@@ -1,7 +1,7 @@
 // Runs requests on a device: schedule, run, postprocess, again and again.
 //
-// Not thread-safe: one thread owns an engine and calls step() (a server gives
-// it a queue). No global state: several engines live side by side.
+// Not thread-safe: one thread owns an engine and calls step() (a server gives it a
+// queue). No global state: several engines live side by side.
 #pragma once
 
 #include "runtime/engine/BlockManager.h"
@@ -19,26 +19,21 @@
 
 namespace dsv3 {
 
-/// Receives what score() computes. `prompt` is the index of the prompt, `row`
-/// the position of the first of `rows` rows; rows of one prompt come in order.
-/// Data is valid during the call only. Any of the functions may be empty. An
-/// error ends score().
+/// Receives what score() computes. `prompt` is the index of the prompt, `row` the position
+/// of the first of `rows` rows; rows of one prompt come in order. Data is valid during
+/// the call only. Any of the functions may be empty. An error ends score().
 struct ScoreSink {
-  using Rows = std::function<Status(size_t prompt, int64_t row, int64_t rows,
-                                    const float *logits)>;
+  using Rows = std::function<Status(size_t prompt, int64_t row, int64_t rows, const float *logits)>;
   Rows logits;    ///< row i: logits after token i, [rows, vocab]
   Rows mtpLogits; ///< row i predicts token i + 2; the last token has none
   /// Rows of a tapped state, in the tap's own type.
-  std::function<Status(size_t prompt, uint32_t tap, int64_t rows,
-                       const void *data)>
-      taps;
+  std::function<Status(size_t prompt, uint32_t tap, int64_t rows, const void *data)> taps;
 };
 
 class Engine {
 public:
   struct Options {
-    int64_t prefillChunk =
-        0; ///< rows of one sequence per step; 0: as many as the program holds
+    int64_t prefillChunk = 0; ///< rows of one sequence per step; 0: as many as the program holds
   };
 
   /// Numbers for people and tests.
@@ -48,14 +43,13 @@ public:
     size_t waiting, running;
   };
 
-  /// `device` and `manifest` must outlive the engine. BadCheckpoint when
-  /// programs are missing.
-  static Result<std::unique_ptr<Engine>>
-  create(Device &device, const Manifest &manifest, const Options &options);
+  /// `device` and `manifest` must outlive the engine. BadCheckpoint when programs are missing.
+  static Result<std::unique_ptr<Engine>> create(Device &device, const Manifest &manifest,
+                                                const Options &options);
 
-  /// Queues a request; it runs in later steps. Usage errors: empty prompt, an
-  /// id outside the vocabulary, a prompt longer than max_model_len, bad
-  /// sampling parameters. DoesNotFit: more pages than the cache has.
+  /// Queues a request; it runs in later steps. Usage errors: empty prompt, an id outside
+  /// the vocabulary, a prompt longer than max_model_len, bad sampling parameters.
+  /// DoesNotFit: more pages than the cache has.
   Result<RequestId> submit(Request request);
 
   /// Ends a request at the next step; false when it is unknown or has ended.
@@ -75,8 +69,7 @@ public:
   /// Requests in progress keep their pages. BadCheckpoint for a row that is not
   /// finite, which no sink gets to see ("request 0: ...": the prompt's index).
   /// Unsupported when the artifact has no score program.
-  Status score(const std::vector<std::vector<int32_t>> &prompts,
-               const ScoreSink &sink);
+  Status score(const std::vector<std::vector<int32_t>> &prompts, const ScoreSink &sink);
 
   bool hasScore() const { return programs.has(DSV3_PHASE_SCORE); }
   bool hasMtp() const { return hasScore() && programs.has(DSV3_PHASE_MTP); }
@@ -86,12 +79,10 @@ public:
 private:
   class Scoring;
 
-  Engine(Device &device, const Manifest &manifest, ProgramSet programs,
-         int64_t chunk);
+  Engine(Device &device, const Manifest &manifest, ProgramSet programs, int64_t chunk);
 
   Status checkPrompt(const std::vector<int32_t> &prompt) const;
-  Status run(uint32_t program, const dsv3_step_host &step,
-             const TapSink &taps = {});
+  Status run(uint32_t program, const dsv3_step_host &step, const TapSink &taps = {});
   const float *logitsOf(uint32_t program, int64_t rows);
   Status postprocess(const Scheduler::Step &step);
   Status advance(Generation &generation, const float *logits);

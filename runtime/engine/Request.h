@@ -28,9 +28,8 @@ struct Request {
   int64_t maxTokens = 256;     ///< cut to what max_model_len leaves
   std::vector<int32_t> endIds; ///< ids that end the text; empty: none does
 
-  /// Called from Engine::step for each token, the end id too. False ends the
-  /// request: that is how stop strings, which the engine knows nothing of, take
-  /// effect.
+  /// Called from Engine::step for each token, the end id too. False ends the request:
+  /// that is how stop strings, which the engine knows nothing of, take effect.
   std::function<bool(const SampledToken &)> onToken;
   /// Called once, after the last token. May submit other requests.
   std::function<void(FinishReason)> onFinish;

@@ -20,25 +20,20 @@ std::string numberText(double value) {
 
 Status inRange(const char *name, bool ok, const char *expected, double got) {
   return ok ? Status()
-            : usageError(std::string(name) + ": expected " + expected +
-                         ", got " + numberText(got));
+            : usageError(std::string(name) + ": expected " + expected + ", got " + numberText(got));
 }
 
 } // namespace
 
 Status SamplingParams::validate() const {
   // Written so that a NaN fails.
-  for (const Status &s :
-       {inRange("temperature", temperature >= 0 && temperature < 1e6,
-                "a number from 0, below 1000000", temperature),
-        inRange("top-k", topK >= 0, "an integer of at least 0 (0: all)",
-                double(topK)),
-        inRange("top-p", topP > 0 && topP <= 1, "a number above 0, at most 1",
-                topP),
-        inRange("min-p", minP >= 0 && minP <= 1, "a number from 0 to 1", minP),
-        inRange("repetition-penalty",
-                repetitionPenalty > 0 && repetitionPenalty < 1e6,
-                "a number above 0, below 1000000", repetitionPenalty)})
+  for (const Status &s : {inRange("temperature", temperature >= 0 && temperature < 1e6,
+                                  "a number from 0, below 1000000", temperature),
+                          inRange("top-k", topK >= 0, "an integer of at least 0 (0: all)", double(topK)),
+                          inRange("top-p", topP > 0 && topP <= 1, "a number above 0, at most 1", topP),
+                          inRange("min-p", minP >= 0 && minP <= 1, "a number from 0 to 1", minP),
+                          inRange("repetition-penalty", repetitionPenalty > 0 && repetitionPenalty < 1e6,
+                                  "a number above 0, below 1000000", repetitionPenalty)})
     if (!s)
       return s;
   return {};
@@ -55,8 +50,7 @@ int32_t argmax(const float *logits, int64_t count) {
 Status checkFinite(const float *logits, int64_t count, int64_t position) {
   for (int64_t i = 0; i < count; ++i)
     if (!std::isfinite(logits[i]))
-      return checkpointError("logit " + std::to_string(i) + " at position " +
-                             std::to_string(position) +
+      return checkpointError("logit " + std::to_string(i) + " at position " + std::to_string(position) +
                              " is not finite: the weights overflow");
   return {};
 }
@@ -84,16 +78,15 @@ void Sampler::weigh(double temperature) {
   double top = adjusted[argmax(adjusted.data(), vocab)];
   candidates.clear();
   for (int64_t i = 0; i < vocab; ++i) {
-    candidates.push_back(
-        {static_cast<int32_t>(i), std::exp((adjusted[i] - top) / temperature)});
+    candidates.push_back({static_cast<int32_t>(i), std::exp((adjusted[i] - top) / temperature)});
   }
 }
 
 void Sampler::keepMinP(double ratio) {
   // The greatest weight is 1 and always a candidate.
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                  [&](auto &c) { return c.weight < ratio; }),
-                   candidates.end());
+  candidates.erase(
+      std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < ratio; }),
+      candidates.end());
 }
 
 void Sampler::keepTopK(int64_t k) {
@@ -102,20 +95,18 @@ void Sampler::keepTopK(int64_t k) {
   std::vector<double> weights;
   for (const Candidate &c : candidates)
     weights.push_back(c.weight);
-  std::nth_element(weights.begin(), weights.begin() + (k - 1), weights.end(),
-                   std::greater<double>());
+  std::nth_element(weights.begin(), weights.begin() + (k - 1), weights.end(), std::greater<double>());
   double least = weights[k - 1];
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                  [&](auto &c) { return c.weight < least; }),
-                   candidates.end());
+  candidates.erase(
+      std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < least; }),
+      candidates.end());
 }
 
 void Sampler::keepTopP(double p) {
   if (p >= 1)
     return;
-  std::sort(candidates.begin(), candidates.end(), [](auto &a, auto &b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
-  });
+  std::sort(candidates.begin(), candidates.end(),
+            [](auto &a, auto &b) { return a.weight != b.weight ? a.weight > b.weight : a.id < b.id; });
   double total = 0, before = 0;
   for (const Candidate &c : candidates)
     total += c.weight;
@@ -123,8 +114,7 @@ void Sampler::keepTopP(double p) {
   while (kept < candidates.size() && (kept == 0 || before < p * total))
     before += candidates[kept++].weight;
   candidates.resize(kept);
-  std::sort(candidates.begin(), candidates.end(),
-            [](auto &a, auto &b) { return a.id < b.id; });
+  std::sort(candidates.begin(), candidates.end(), [](auto &a, auto &b) { return a.id < b.id; });
 }
 
 int32_t Sampler::draw(double uniform) const {
@@ -136,16 +126,12 @@ int32_t Sampler::draw(double uniform) const {
     if (uniform * total < below)
       return c.id;
   }
-  return candidates.back()
-      .id; // rounding: uniform * total may equal the last sum
+  return candidates.back().id; // rounding: uniform * total may equal the last sum
 }
 
-Result<SampledToken> Sampler::sample(const float *logits,
-                                     const SamplingParams &params,
+Result<SampledToken> Sampler::sample(const float *logits, const SamplingParams &params,
                                      const std::vector<int32_t> &history) {
-  if (Status s =
-          checkFinite(logits, vocab, static_cast<int64_t>(history.size()) - 1);
-      !s)
+  if (Status s = checkFinite(logits, vocab, static_cast<int64_t>(history.size()) - 1); !s)
     return s.error();
   adjusted.assign(logits, logits + vocab);
   if (params.repetitionPenalty != 1)
@@ -156,8 +142,7 @@ Result<SampledToken> Sampler::sample(const float *logits,
     keepMinP(params.minP);
     keepTopK(params.topK);
     keepTopP(params.topP);
-    id = draw(philoxUniform(params.seed, params.stream,
-                            static_cast<uint32_t>(history.size())));
+    id = draw(philoxUniform(params.seed, params.stream, static_cast<uint32_t>(history.size())));
   }
   return SampledToken{id, logProbability(logits, vocab, id)};
 }

@@ -23,17 +23,15 @@ struct SamplingParams {
 
 struct SampledToken {
   int32_t id;
-  double
-      logprob; ///< natural log of its probability under the unmodified logits
+  double logprob; ///< natural log of its probability under the unmodified logits
 };
 
-/// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py):
-/// repetition penalty over prompt and output; greedy ends here; temperature;
-/// min-p; top-k; top-p over what is left; one draw. Ties go to the lower id,
-/// except that all logits equal to the k-th stay in top-k. The draw inverts the
-/// cumulative distribution in ascending id order in double with one Philox
-/// number by (seed, stream, position), so it does not depend on the batch.
-/// Keeps buffers: one object per thread.
+/// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py): repetition
+/// penalty over prompt and output; greedy ends here; temperature; min-p; top-k; top-p over
+/// what is left; one draw. Ties go to the lower id, except that all logits equal to the
+/// k-th stay in top-k. The draw inverts the cumulative distribution in ascending id order
+/// in double with one Philox number by (seed, stream, position), so it does not depend on
+/// the batch. Keeps buffers: one object per thread.
 class Sampler {
 public:
   explicit Sampler(int64_t vocabSize) : vocab(vocabSize) {}

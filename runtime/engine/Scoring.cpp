@@ -1,5 +1,4 @@
-// Engine::score: the logits of every position, by the score program and the MTP
-// program.
+// Engine::score: the logits of every position, by the score program and the MTP program.
 #include "runtime/engine/Engine.h"
 
 #include <algorithm>
@@ -10,10 +9,8 @@ namespace dsv3 {
 /// The prompts of one call of score() on their way through the score program.
 class Engine::Scoring {
 public:
-  Scoring(Engine &engine, const std::vector<std::vector<int32_t>> &prompts,
-          const ScoreSink &sink)
-      : engine(engine), prompts(prompts), sink(sink),
-        module(engine.device.module()),
+  Scoring(Engine &engine, const std::vector<std::vector<int32_t>> &prompts, const ScoreSink &sink)
+      : engine(engine), prompts(prompts), sink(sink), module(engine.device.module()),
         program(module.programs[engine.programs.largest(DSV3_PHASE_SCORE)]),
         withMtp((sink.mtpLogits || sink.taps) && engine.hasMtp()) {}
 
@@ -26,11 +23,10 @@ public:
     while (next < prompts.size() || !active.empty()) {
       admit();
       if (active.empty())
-        return doesNotFitError(
-            "prompt of " + std::to_string(prompts[next].size()) +
-            " tokens: expected at most " +
-            std::to_string(engine.blocks.freePages()) + " free kv pages, got " +
-            std::to_string(engine.blocks.pagesFor(prompts[next].size())));
+        return doesNotFitError("prompt of " + std::to_string(prompts[next].size()) +
+                               " tokens: expected at most " + std::to_string(engine.blocks.freePages()) +
+                               " free kv pages, got " +
+                               std::to_string(engine.blocks.pagesFor(prompts[next].size())));
       if (Status s = step(); !s)
         return s;
       retire();
@@ -68,8 +64,7 @@ private:
       return internalError("the score program has no room for a single row");
     uint32_t index = engine.programs.smallestFor(DSV3_PHASE_SCORE, items);
     if (Status s =
-            runProgram(index, engine.buffer.fill(module.programs[index], items),
-                       items, sink.logits, 0);
+            runProgram(index, engine.buffer.fill(module.programs[index], items), items, sink.logits, 0);
         !s)
       return s;
     if (withMtp)
@@ -81,8 +76,7 @@ private:
   }
 
   /// The MTP program takes the same rows, so a step has to fit both.
-  static void cutFor(const dsv3_program_desc &mtp,
-                     std::vector<StepItem> &items) {
+  static void cutFor(const dsv3_program_desc &mtp, std::vector<StepItem> &items) {
     while (!items.empty() && !fitsStep(mtp, items)) {
       if (items.size() > 1)
         items.pop_back();
@@ -93,15 +87,11 @@ private:
 
   Status runMtp(const std::vector<StepItem> &items) {
     uint32_t index = engine.programs.smallestFor(DSV3_PHASE_MTP, items);
-    return runProgram(index,
-                      engine.buffer.fillMtp(module.programs[index], items),
-                      items, sink.mtpLogits, 1);
+    return runProgram(index, engine.buffer.fillMtp(module.programs[index], items), items, sink.mtpLogits, 1);
   }
 
-  /// Runs and hands out the rows. `without`: rows at a prompt's end that mean
-  /// nothing.
-  Status runProgram(uint32_t index, const dsv3_step_host &step,
-                    const std::vector<StepItem> &items,
+  /// Runs and hands out the rows. `without`: rows at a prompt's end that mean nothing.
+  Status runProgram(uint32_t index, const dsv3_step_host &step, const std::vector<StepItem> &items,
                     const ScoreSink::Rows &rowsTo, int64_t without) {
     Status tapStatus;
     TapSink taps;
@@ -114,62 +104,46 @@ private:
       return s;
     if (!tapStatus || !rowsTo)
       return tapStatus;
-    const float *logits =
-        engine.logitsOf(index, step.scalars[DSV3_SCALAR_TOKENS]);
-    return forEachPiece(
-        items, without,
-        [&](size_t prompt, int64_t position, int64_t rows, int64_t row) {
-          const float *first = logits + row * engine.manifest.model.vocabSize;
-          Status finite =
-              checkRows(prompt, position, rows, first, without != 0);
-          return finite ? rowsTo(prompt, position, rows, first) : finite;
-        });
+    const float *logits = engine.logitsOf(index, step.scalars[DSV3_SCALAR_TOKENS]);
+    return forEachPiece(items, without, [&](size_t prompt, int64_t position, int64_t rows, int64_t row) {
+      const float *first = logits + row * engine.manifest.model.vocabSize;
+      Status finite = checkRows(prompt, position, rows, first, without != 0);
+      return finite ? rowsTo(prompt, position, rows, first) : finite;
+    });
   }
 
-  Status checkRows(size_t prompt, int64_t position, int64_t rows,
-                   const float *logits, bool mtp) const {
+  Status checkRows(size_t prompt, int64_t position, int64_t rows, const float *logits, bool mtp) const {
     const int64_t vocab = engine.manifest.model.vocabSize;
     for (int64_t r = 0; r < rows; ++r)
       if (Status s = checkFinite(logits + r * vocab, vocab, position + r); !s)
-        return Error{s.error().code, "request " + std::to_string(prompt) +
-                                         ": " + (mtp ? "mtp " : "") +
-                                         s.error().message};
+        return Error{s.error().code,
+                     "request " + std::to_string(prompt) + ": " + (mtp ? "mtp " : "") + s.error().message};
     return {};
   }
 
-  Status handOutTap(uint32_t tap, const void *data, int64_t rows,
-                    const std::vector<StepItem> &items, int64_t without) {
+  Status handOutTap(uint32_t tap, const void *data, int64_t rows, const std::vector<StepItem> &items,
+                    int64_t without) {
     const dsv3_tap_desc &t = module.taps[tap];
     int64_t tokens = 0;
     for (const StepItem &item : items)
       tokens += item.rows;
     if (rows != tokens)
-      return internalError(std::string("tap ") + t.name + ": expected " +
-                           std::to_string(tokens) + " rows, got " +
-                           std::to_string(rows));
+      return internalError(std::string("tap ") + t.name + ": expected " + std::to_string(tokens) +
+                           " rows, got " + std::to_string(rows));
     uint64_t rowBytes = t.cols * elemBytes(t.elem);
-    return forEachPiece(
-        items, without,
-        [&](size_t prompt, int64_t, int64_t count, int64_t row) {
-          return sink.taps(prompt, tap, count,
-                           static_cast<const char *>(data) + row * rowBytes);
-        });
+    return forEachPiece(items, without, [&](size_t prompt, int64_t, int64_t count, int64_t row) {
+      return sink.taps(prompt, tap, count, static_cast<const char *>(data) + row * rowBytes);
+    });
   }
 
-  /// Calls fn(prompt, position, rows, row of the step) for each item that has
-  /// rows left.
-  template <typename Fn>
-  Status forEachPiece(const std::vector<StepItem> &items, int64_t without,
-                      Fn fn) {
+  /// Calls fn(prompt, position, rows, row of the step) for each item that has rows left.
+  template <typename Fn> Status forEachPiece(const std::vector<StepItem> &items, int64_t without, Fn fn) {
     int64_t row = 0;
     for (const StepItem &item : items) {
       int64_t end =
-          std::min<int64_t>(item.start + item.rows,
-                            int64_t(item.sequence->tokens.size()) - without);
+          std::min<int64_t>(item.start + item.rows, int64_t(item.sequence->tokens.size()) - without);
       if (end > item.start)
-        if (Status s =
-                fn(promptOf(item.sequence), item.start, end - item.start, row);
-            !s)
+        if (Status s = fn(promptOf(item.sequence), item.start, end - item.start, row); !s)
           return s;
       row += item.rows;
     }
@@ -177,8 +151,7 @@ private:
   }
 
   size_t promptOf(const Sequence *sequence) const {
-    auto at = std::find_if(active.begin(), active.end(),
-                           [&](auto &a) { return &a->sequence == sequence; });
+    auto at = std::find_if(active.begin(), active.end(), [&](auto &a) { return &a->sequence == sequence; });
     return (*at)->prompt;
   }
 
@@ -189,8 +162,7 @@ private:
       engine.blocks.release(a->sequence.pages);
       a.reset();
     }
-    active.erase(std::remove(active.begin(), active.end(), nullptr),
-                 active.end());
+    active.erase(std::remove(active.begin(), active.end(), nullptr), active.end());
   }
 
   Engine &engine;
@@ -203,11 +175,9 @@ private:
   std::vector<std::unique_ptr<Active>> active; // in the order of the prompts
 };
 
-Status Engine::score(const std::vector<std::vector<int32_t>> &prompts,
-                     const ScoreSink &sink) {
+Status Engine::score(const std::vector<std::vector<int32_t>> &prompts, const ScoreSink &sink) {
   if (!hasScore())
-    return unsupportedError("the artifact has no score program: logits of "
-                            "every position are not available");
+    return unsupportedError("the artifact has no score program: logits of every position are not available");
   for (const std::vector<int32_t> &prompt : prompts)
     if (Status s = checkPrompt(prompt); !s)
       return s;

@@ -11,13 +11,11 @@ namespace dsv3::eval {
 namespace {
 
 /// BOS and the first ids of each text.
-Result<std::vector<std::vector<int32_t>>>
-encodeAll(const Engine &engine, const TextModel &model,
-          const std::vector<std::string> &texts, int64_t cut) {
+Result<std::vector<std::vector<int32_t>>> encodeAll(const Engine &engine, const TextModel &model,
+                                                    const std::vector<std::string> &texts, int64_t cut) {
   std::optional<int32_t> bos = model.bosId();
   if (!bos)
-    return usageError(
-        "the artifact names no begin token, which the measurement needs");
+    return usageError("the artifact names no begin token, which the measurement needs");
   std::vector<std::vector<int32_t>> prompts;
   size_t longest = 0;
   for (const std::string &text : texts) {
@@ -30,8 +28,7 @@ encodeAll(const Engine &engine, const TextModel &model,
   int64_t plan = engine.artifact().config.maxModelLen;
   if (int64_t(longest) > plan)
     return usageError("the longest document has " + std::to_string(longest) +
-                      " tokens: expected an artifact with " +
-                      "at least that max_model_len, got " +
+                      " tokens: expected an artifact with " + "at least that max_model_len, got " +
                       std::to_string(plan));
   return prompts;
 }
@@ -39,10 +36,9 @@ encodeAll(const Engine &engine, const TextModel &model,
 } // namespace
 
 Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model,
-                                     const std::vector<std::string> &texts,
-                                     int64_t cut, const OnProgress &progress) {
-  Result<std::vector<std::vector<int32_t>>> prompts =
-      encodeAll(engine, model, texts, cut);
+                                     const std::vector<std::string> &texts, int64_t cut,
+                                     const OnProgress &progress) {
+  Result<std::vector<std::vector<int32_t>>> prompts = encodeAll(engine, model, texts, cut);
   if (!prompts)
     return prompts.error();
   const int64_t vocab = engine.artifact().model.vocabSize;
@@ -54,8 +50,7 @@ Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model,
   sink.logits = [&](size_t i, int64_t row, int64_t rows, const float *logits) {
     const std::vector<int32_t> &ids = (*prompts)[i];
     for (int64_t r = row; r < row + rows && r + 1 < int64_t(ids.size()); ++r)
-      perDocument[i] -=
-          logProbability(logits + (r - row) * vocab, vocab, ids[r + 1]);
+      perDocument[i] -= logProbability(logits + (r - row) * vocab, vocab, ids[r + 1]);
     if (row + rows == int64_t(ids.size()))
       progress(++done, texts.size());
     return Status();
@@ -74,20 +69,17 @@ Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model,
 
 std::optional<int64_t> finalNumber(const std::string &answer) {
   const std::string mark = "#### ";
-  for (size_t at = answer.find(mark); at != answer.npos;
-       at = answer.find(mark, at + 1)) {
+  for (size_t at = answer.find(mark); at != answer.npos; at = answer.find(mark, at + 1)) {
     int64_t number;
     const char *begin = answer.data() + at + mark.size();
-    if (std::from_chars(begin, answer.data() + answer.size(), number).ec ==
-        std::errc())
+    if (std::from_chars(begin, answer.data() + answer.size(), number).ec == std::errc())
       return number;
   }
   return std::nullopt;
 }
 
 Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model,
-                                   const std::vector<Problem> &problems,
-                                   int64_t maxTokens,
+                                   const std::vector<Problem> &problems, int64_t maxTokens,
                                    const OnProgress &progress) {
   ExactMatch out;
   out.problems = problems.size();
@@ -96,22 +88,18 @@ Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model,
   std::vector<std::unique_ptr<Completion>> answers;
   size_t done = 0;
   for (const Problem &problem : problems) {
-    Result<std::vector<int32_t>> prompt =
-        model.encodeChat({{"user", problem.question}}, "--problems");
+    Result<std::vector<int32_t>> prompt = model.encodeChat({{"user", problem.question}}, "--problems");
     if (!prompt)
       return prompt.error();
-    auto made = Completion::create(model.tokenizer(), params,
-                                   engine.artifact().model.eosIds, {});
+    auto made = Completion::create(model.tokenizer(), params, engine.artifact().model.eosIds, {});
     if (!made)
       return made.error();
     answers.push_back(std::move(*made));
     answers.back()->onDone = [&] { progress(++done, problems.size()); };
-    Result<RequestId> id =
-        engine.submit(answers.back()->request(std::move(*prompt)));
+    Result<RequestId> id = engine.submit(answers.back()->request(std::move(*prompt)));
     if (!id)
-      return Error{id.error().code, "problem " +
-                                        std::to_string(answers.size() - 1) +
-                                        ": " + id.error().message};
+      return Error{id.error().code,
+                   "problem " + std::to_string(answers.size() - 1) + ": " + id.error().message};
   }
   if (Status s = engine.runAll(); !s)
     return s.error();

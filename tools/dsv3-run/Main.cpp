@@ -18,17 +18,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double millisecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start)
-      .count();
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 /// Everything between the requests and the output.
 class Runner {
 public:
-  Runner(Engine &engine, const TextModel &model, const Options &options,
-         std::vector<TextRequest> requests, double loadMs)
-      : engine(engine), model(model), options(options),
-        requests(std::move(requests)), loadMs(loadMs) {}
+  Runner(Engine &engine, const TextModel &model, const Options &options, std::vector<TextRequest> requests,
+         double loadMs)
+      : engine(engine), model(model), options(options), requests(std::move(requests)), loadMs(loadMs) {}
 
   Status runAll() {
     if (Status s = writeScoreFiles(engine, options, requests); !s)
@@ -36,8 +34,7 @@ public:
     for (size_t i = 0; i < requests.size(); ++i)
       if (Status s = start(i); !s)
         return options.batch
-                   ? Error{s.error().code, "request " + std::to_string(i) +
-                                               ": " + s.error().message}
+                   ? Error{s.error().code, "request " + std::to_string(i) + ": " + s.error().message}
                    : s.error();
     while (engine.hasWork() && !output.closed() && output.status())
       if (Status s = engine.step(); !s)
@@ -56,17 +53,14 @@ private:
     if (!json())
       onText = [this](const std::string &piece) { output.write(piece); };
     Result<std::unique_ptr<Completion>> made =
-        Completion::create(model.tokenizer(), request.params,
-                           engine.artifact().model.eosIds, onText);
+        Completion::create(model.tokenizer(), request.params, engine.artifact().model.eosIds, onText);
     if (!made)
       return made.error();
     completions.push_back(std::move(*made));
     Completion &completion = *completions.back();
     completion.onDone = [this] { printDone(); };
     Request r = completion.request(request.prompt);
-    r.name =
-        "request " +
-        std::to_string(index); // also after requests that are not submitted
+    r.name = "request " + std::to_string(index); // also after requests that are not submitted
     if (!json() && !model.tokenizer())
       printIds(r);
     if (request.params.maxTokens == 0) { // only the prompt's logits were wanted
@@ -79,22 +73,18 @@ private:
 
   /// Without a tokenizer the ids stand in for the text.
   void printIds(Request &request) {
-    request.onToken = [this, inner = request.onToken,
-                       first = true](const SampledToken &token) mutable {
+    request.onToken = [this, inner = request.onToken, first = true](const SampledToken &token) mutable {
       output.write((first ? "" : ",") + std::to_string(token.id));
       first = false;
       return inner(token);
     };
   }
 
-  /// Lines come in the order of the input, each as soon as those before it are
-  /// out.
+  /// Lines come in the order of the input, each as soon as those before it are out.
   void printDone() {
-    for (; json() && next < completions.size() && completions[next]->done();
-         ++next)
-      output.write(
-          jsonLine(requests[next].prompt, *completions[next], loadMs,
-                   options.batch ? std::optional<size_t>(next) : std::nullopt));
+    for (; json() && next < completions.size() && completions[next]->done(); ++next)
+      output.write(jsonLine(requests[next].prompt, *completions[next], loadMs,
+                            options.batch ? std::optional<size_t>(next) : std::nullopt));
   }
 
   Engine &engine;
@@ -111,8 +101,7 @@ Status runOptions(const Options &options) {
   Clock::time_point start = Clock::now();
   if (Status s = checkScoreFiles(options); !s)
     return s;
-  Result<Artifact> artifact =
-      Artifact::open(options.artifact, {options.cpuFeatures, options.verify});
+  Result<Artifact> artifact = Artifact::open(options.artifact, {options.cpuFeatures, options.verify});
   if (!artifact)
     return artifact.error();
   Result<TextModel> model = TextModel::load(*artifact);
@@ -123,29 +112,22 @@ Status runOptions(const Options &options) {
     return requests.error();
   CpuDevice::Options deviceOptions;
   deviceOptions.threads = options.threads;
-  Result<std::unique_ptr<CpuDevice>> device =
-      CpuDevice::create(*artifact, deviceOptions);
+  Result<std::unique_ptr<CpuDevice>> device = CpuDevice::create(*artifact, deviceOptions);
   if (!device)
     return device.error();
   Engine::Options engineOptions;
   engineOptions.prefillChunk = options.prefillChunk;
-  Result<std::unique_ptr<Engine>> engine =
-      Engine::create(**device, artifact->manifest(), engineOptions);
+  Result<std::unique_ptr<Engine>> engine = Engine::create(**device, artifact->manifest(), engineOptions);
   if (!engine)
     return engine.error();
-  return Runner(**engine, *model, options, std::move(*requests),
-                millisecondsSince(start))
-      .runAll();
+  return Runner(**engine, *model, options, std::move(*requests), millisecondsSince(start)).runAll();
 }
 
 int run(int argc, char **argv) {
-  // A reader that goes away is seen as an error of write(), not as the end of
-  // the process.
+  // A reader that goes away is seen as an error of write(), not as the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
   Result<std::optional<Options>> options = parseOptions(argc, argv);
-  Status status = !options   ? Status(options.error())
-                  : *options ? runOptions(**options)
-                             : Status();
+  Status status = !options ? Status(options.error()) : *options ? runOptions(**options) : Status();
   if (status)
     return int(ExitCode::Ok);
   std::fprintf(stderr, "dsv3-run: error: %s\n", status.error().message.c_str());

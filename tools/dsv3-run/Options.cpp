@@ -1,15 +1,39 @@
 #include "Options.h"
 
+#include "runtime/core/Json.h"
 #include "runtime/core/ThreadPool.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
 namespace dsv3::run {
 
 namespace {
+
+/// CLI11 wraps "-1" into 2^64 - 1 and cuts larger numbers to it.
+std::string checkSeed(const std::string &text) {
+  uint64_t seed;
+  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && stop == text.data() + text.size())
+    return "";
+  return "expected an integer from 0 to 18446744073709551615, got \"" + printable(text) + "\"";
+}
+
+/// CLI11 takes an empty value as a zero or as no flag at all.
+void refuseEmptyValues(CLI::App &app) {
+  for (CLI::Option *option : app.get_options()) {
+    // An empty text is one; empty ids and stops are refused where they are read.
+    const std::string &name = option->get_name();
+    if (name == "--prompt" || name == "--chat" || name == "--ids" || name == "--stop")
+      continue;
+    option->check([](const std::string &value) {
+      return value.empty() ? std::string("expected a value, got an empty string") : std::string();
+    });
+  }
+}
 
 void addInput(CLI::App &app, Options &o) {
   app.add_option("OUT", o.artifact, "artifact written by compile-model")->required();
@@ -41,7 +65,7 @@ void addGeneration(CLI::App &app, Options &o) {
   app.add_option("--min-p", s.minP, "keep tokens this likely against the best")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--seed", s.seed, "of sampling")->capture_default_str()->group(group);
+  app.add_option("--seed", s.seed, "of sampling")->check(checkSeed)->capture_default_str()->group(group);
   app.add_option("--repetition-penalty", s.repetitionPenalty, "above 1: repeat less")
       ->capture_default_str()
       ->group(group);
@@ -104,6 +128,7 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   addGeneration(app, options);
   addOutput(app, options);
   addMachine(app, options, device);
+  refuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {

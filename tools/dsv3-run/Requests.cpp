@@ -74,8 +74,10 @@ private:
     take(fields.numberOr("min_p", s.minP), s.minP);
     take(fields.numberOr("repetition_penalty", s.repetitionPenalty), s.repetitionPenalty);
     take(fields.booleanOr("ignore_eos", p.ignoreEos), p.ignoreEos);
-    if (fields.has("seed")) {
-      take(fields.integer("seed", 0, max), s.seed);
+    if (const Json *seed = fields.find("seed")) {
+      if (!seed->is_number_unsigned()) // larger ones have become floating point
+        return fields.wrong("seed", "an integer from 0 to 18446744073709551615");
+      s.seed = seed->get<uint64_t>();
       s.stream = 0; // a request with its own seed repeats wherever it stands
     }
     if (error)

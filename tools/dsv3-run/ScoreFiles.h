@@ -18,7 +18,6 @@ Status checkScoreFiles(const Options &options);
 /// artifact has an MTP module, and each tap [rows, cols] in float32 (integers
 /// as they are); with --batch every name ends in ".INDEX". Usage errors: a path
 /// that cannot be written, --taps-out for an artifact without taps.
-Status writeScoreFiles(Engine &engine, const Options &options,
-                       const std::vector<TextRequest> &requests);
+Status writeScoreFiles(Engine &engine, const Options &options, const std::vector<TextRequest> &requests);
 
 } // namespace dsv3::run

@@ -1,5 +1,5 @@
-// The engine over a module whose logits depend on every id, position and cache
-// slot (FakeModel.h), compared with the same arithmetic done without a cache.
+// The engine over a module whose logits depend on every id, position and cache slot
+// (FakeModel.h), compared with the same arithmetic done without a cache.
 #include "runtime/engine/Engine.h"
 
 #include "FakeArtifact.h"
@@ -52,16 +52,14 @@ struct Rig {
 
   explicit Rig(int64_t chunk = 0, int64_t pages = 0, int threads = 2,
                const std::string &module = "dsv3_fake_good")
-      : folder(fake::modulePath(module)),
-        artifact(std::move(*Artifact::open(folder.path(), {}))) {
+      : folder(fake::modulePath(module)), artifact(std::move(*Artifact::open(folder.path(), {}))) {
     CpuDevice::Options options;
     options.threads = threads;
     options.kvPages = pages;
     device = std::move(*CpuDevice::create(artifact, options));
     Engine::Options engineOptions;
     engineOptions.prefillChunk = chunk;
-    engine =
-        std::move(*Engine::create(*device, artifact.manifest(), engineOptions));
+    engine = std::move(*Engine::create(*device, artifact.manifest(), engineOptions));
   }
 };
 
@@ -85,12 +83,10 @@ Request request(const Ids &prompt, int maxTokens, Outcome &outcome) {
 }
 
 /// Runs all prompts together.
-std::vector<Outcome>
-runTogether(Engine &engine, const std::vector<Ids> &prompts, int maxTokens) {
+std::vector<Outcome> runTogether(Engine &engine, const std::vector<Ids> &prompts, int maxTokens) {
   std::vector<Outcome> outcomes(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i)
-    EXPECT_TRUE(
-        bool(engine.submit(request(prompts[i], maxTokens, outcomes[i]))));
+    EXPECT_TRUE(bool(engine.submit(request(prompts[i], maxTokens, outcomes[i]))));
   Status s = engine.runAll();
   EXPECT_TRUE(bool(s)) << s.error().message;
   return outcomes;
@@ -131,8 +127,7 @@ TEST(Engine, OrderChunksAndThreadsChangeNothing) {
       shuffled.push_back(all[i]);
     std::vector<Outcome> got = runTogether(*s.engine, shuffled, 10);
     for (size_t i = 0; i < order.size(); ++i)
-      EXPECT_EQ(got[i].ids, want[order[i]])
-          << "length " << kLengths[order[i]] << ", chunk " << chunks[round];
+      EXPECT_EQ(got[i].ids, want[order[i]]) << "length " << kLengths[order[i]] << ", chunk " << chunks[round];
     EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
   }
 }
@@ -144,14 +139,11 @@ TEST(Engine, PicksTheSmallestProgramsThatFit) {
     return s.engine->stats().runs;
   };
   Ids small = randomIds(5, 1), large = randomIds(30, 2);
-  //                                        prefill 8, 48; decode 1, 2, 4;
-  //                                        score, mtp
+  //                                        prefill 8, 48; decode 1, 2, 4; score, mtp
   EXPECT_EQ(runsFor({small}), (std::vector<int64_t>{1, 0, 4, 0, 0, 0, 0}));
   EXPECT_EQ(runsFor({large}), (std::vector<int64_t>{0, 1, 4, 0, 0, 0, 0}));
-  EXPECT_EQ(runsFor({small, small}),
-            (std::vector<int64_t>{0, 1, 0, 4, 0, 0, 0}));
-  EXPECT_EQ(runsFor({small, small, small}),
-            (std::vector<int64_t>{0, 1, 0, 0, 4, 0, 0}));
+  EXPECT_EQ(runsFor({small, small}), (std::vector<int64_t>{0, 1, 0, 4, 0, 0, 0}));
+  EXPECT_EQ(runsFor({small, small, small}), (std::vector<int64_t>{0, 1, 0, 0, 4, 0, 0}));
 }
 
 TEST(Engine, PromptsAndRunningSequencesTakeTurns) {
@@ -163,8 +155,7 @@ TEST(Engine, PromptsAndRunningSequencesTakeTurns) {
   size_t before = early.ids.size();
   for (int i = 0; i < 10; ++i)
     ASSERT_TRUE(bool(s.engine->step()));
-  EXPECT_EQ(early.ids.size(), before + 5)
-      << "every other step goes on with the running one";
+  EXPECT_EQ(early.ids.size(), before + 5) << "every other step goes on with the running one";
   ASSERT_TRUE(bool(s.engine->runAll()));
   EXPECT_EQ(early.ids, expectedTokens(randomIds(5, 1), 30));
   EXPECT_EQ(late.ids, expectedTokens(randomIds(160, 2), 2));
@@ -173,8 +164,7 @@ TEST(Engine, PromptsAndRunningSequencesTakeTurns) {
 TEST(Engine, WaitsForPages) {
   // 5 pages: each request of 70 + 59 - 1 = 128 tokens takes two.
   Rig s(0, 5);
-  std::vector<Ids> three = {randomIds(70, 1), randomIds(70, 2),
-                            randomIds(70, 3)};
+  std::vector<Ids> three = {randomIds(70, 1), randomIds(70, 2), randomIds(70, 3)};
   std::vector<Outcome> outcomes(3);
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(bool(s.engine->submit(request(three[i], 59, outcomes[i]))));
@@ -184,8 +174,7 @@ TEST(Engine, WaitsForPages) {
   EXPECT_EQ(s.engine->stats().freePages, 1);
   ASSERT_TRUE(bool(s.engine->runAll()));
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(outcomes[i].ids, expectedTokens(three[i], 59))
-        << "with reused pages";
+    EXPECT_EQ(outcomes[i].ids, expectedTokens(three[i], 59)) << "with reused pages";
   EXPECT_EQ(s.engine->stats().freePages, 5);
 }
 
@@ -199,14 +188,11 @@ TEST(Engine, RefusesWhatCanNeverRun) {
     EXPECT_THAT(r.error().message, HasSubstr(message));
   };
   refused({}, ExitCode::Usage, "the prompt is empty");
-  refused({1, -1}, ExitCode::Usage,
-          "token 1: expected an id from 0 to 3583, got -1");
+  refused({1, -1}, ExitCode::Usage, "token 1: expected an id from 0 to 3583, got -1");
   refused({fake::kVocab}, ExitCode::Usage, "got 3584");
-  refused(
-      Ids(321, 5), ExitCode::Usage,
-      "expected at most 320 tokens (max_model_len of the artifact), got 321");
-  refused(Ids(150, 5), ExitCode::DoesNotFit,
-          "expected at most 2 kv pages, got 3");
+  refused(Ids(321, 5), ExitCode::Usage,
+          "expected at most 320 tokens (max_model_len of the artifact), got 321");
+  refused(Ids(150, 5), ExitCode::DoesNotFit, "expected at most 2 kv pages, got 3");
   EXPECT_FALSE(s.engine->hasWork());
 }
 
@@ -235,8 +221,7 @@ TEST(Engine, StopsAtEndIdsAndWhenAsked) {
   };
   ASSERT_TRUE(bool(s.engine->submit(std::move(r))));
   ASSERT_TRUE(bool(s.engine->runAll()));
-  EXPECT_EQ(ended.ids, Ids(want.begin(), want.begin() + 4))
-      << "the end id is reported";
+  EXPECT_EQ(ended.ids, Ids(want.begin(), want.begin() + 4)) << "the end id is reported";
   EXPECT_EQ(asked.ids, Ids(want.begin(), want.begin() + 2));
   EXPECT_EQ(ended.reason, FinishReason::Stop);
   EXPECT_EQ(asked.reason, FinishReason::Stop);
@@ -264,8 +249,7 @@ TEST(Engine, SamplingIsTheSameAloneAndAmongOthers) {
     std::vector<Outcome> rest(others);
     Outcome mine;
     for (int i = 0; i < others; ++i)
-      EXPECT_TRUE(
-          bool(s.engine->submit(request(randomIds(20 + i, i), 9, rest[i]))));
+      EXPECT_TRUE(bool(s.engine->submit(request(randomIds(20 + i, i), 9, rest[i]))));
     Request r = request(randomIds(33, 5), 12, mine);
     r.sampling.temperature = 1.5;
     r.sampling.seed = 42;
@@ -285,9 +269,7 @@ TEST(Engine, LogitsThatAreNotFiniteAreAnError) {
   Status status = s.engine->runAll();
   ASSERT_FALSE(bool(status));
   EXPECT_EQ(status.error().code, ExitCode::BadCheckpoint);
-  EXPECT_EQ(
-      status.error().message,
-      "request 0: logit 0 at position 1 is not finite: the weights overflow");
+  EXPECT_EQ(status.error().message, "request 0: logit 0 at position 1 is not finite: the weights overflow");
   ScoreSink sink;
   sink.mtpLogits = [](size_t, int64_t, int64_t, const float *) -> Status {
     ADD_FAILURE() << "handed out a row that is not finite";
@@ -309,8 +291,8 @@ struct ScoreCheck {
   ScoreSink sink;
 
   explicit ScoreCheck(std::vector<Ids> p)
-      : prompts(std::move(p)), rows(prompts.size()), mtpRows(prompts.size()),
-        taps(prompts.size()), mtpTaps(prompts.size()) {
+      : prompts(std::move(p)), rows(prompts.size()), mtpRows(prompts.size()), taps(prompts.size()),
+        mtpTaps(prompts.size()) {
     for (const Ids &ids : prompts)
       expected.push_back(fake::expected(ids));
     sink.logits = [this](size_t i, int64_t row, int64_t n, const float *l) {
@@ -327,13 +309,12 @@ struct ScoreCheck {
     };
   }
 
-  Status check(const std::vector<uint32_t> &hidden, int64_t &next, int64_t row,
-               int64_t n, const float *logits) {
+  Status check(const std::vector<uint32_t> &hidden, int64_t &next, int64_t row, int64_t n,
+               const float *logits) {
     wrong += row != next;
     for (int64_t r = 0; r < n; ++r)
       for (int v = 0; v < fake::kVocab; v += 97)
-        wrong +=
-            logits[r * fake::kVocab + v] != fake::logit(hidden.at(row + r), v);
+        wrong += logits[r * fake::kVocab + v] != fake::logit(hidden.at(row + r), v);
     next = row + n;
     return {};
   }
@@ -391,11 +372,8 @@ TEST(Score, LeavesRunningRequestsAlone) {
 TEST(Score, AnErrorOfTheSinkEndsIt) {
   Rig s;
   ScoreSink sink;
-  sink.logits = [](size_t, int64_t, int64_t, const float *) -> Status {
-    return usageError("disk full");
-  };
-  EXPECT_EQ(s.engine->score({randomIds(100, 1)}, sink).error().message,
-            "disk full");
+  sink.logits = [](size_t, int64_t, int64_t, const float *) -> Status { return usageError("disk full"); };
+  EXPECT_EQ(s.engine->score({randomIds(100, 1)}, sink).error().message, "disk full");
   EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
   EXPECT_THAT(s.engine->score({{}}, sink).error().message, HasSubstr("empty"));
 }

@@ -30,8 +30,7 @@ SamplingParams withTemperature(double t) {
 }
 
 /// How often each id comes in `n` draws at positions 1..n.
-std::map<int, int> draws(const std::vector<float> &logits,
-                         const SamplingParams &params, int n) {
+std::map<int, int> draws(const std::vector<float> &logits, const SamplingParams &params, int n) {
   Sampler sampler(logits.size());
   std::map<int, int> seen;
   std::vector<int32_t> history;
@@ -49,8 +48,7 @@ TEST(Philox, KnownAnswers) {
   uint32_t f = 0xffffffff;
   EXPECT_EQ(philox4x32({f, f, f, f}, {f, f}),
             (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
-                       {0xa4093822, 0x299f31d0}),
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
@@ -105,13 +103,10 @@ TEST(Sampler, AgreesWithTheReference) {
       id = random() % 50;
     reference::Array<double> wide({50});
     std::copy(logits.begin(), logits.end(), wide.data.begin());
-    reference::SamplingParams same{p.temperature, p.topK, p.topP, p.minP,
-                                   p.repetitionPenalty};
-    auto want = reference::sample(wide, same, p.seed, p.stream, history.size(),
-                                  history);
+    reference::SamplingParams same{p.temperature, p.topK, p.topP, p.minP, p.repetitionPenalty};
+    auto want = reference::sample(wide, same, p.seed, p.stream, history.size(), history);
     ASSERT_TRUE(bool(want));
-    EXPECT_EQ(sampler.sample(logits.data(), p, history)->id, *want)
-        << "round " << round;
+    EXPECT_EQ(sampler.sample(logits.data(), p, history)->id, *want) << "round " << round;
     differentFromGreedy += *want != argmax(logits.data(), 50);
   }
   EXPECT_GT(differentFromGreedy, 100);
@@ -138,13 +133,11 @@ TEST(Sampler, RepetitionPenaltyCountsAnIdOnce) {
   SamplingParams p;
   p.repetitionPenalty = 1.5;
   Sampler sampler(3);
-  EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 2)
-      << "4 / 1.5 < 3";
+  EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 2) << "4 / 1.5 < 3";
   p.repetitionPenalty = 1.3;
   EXPECT_EQ(sampler.sample(logits.data(), p, {1, 1, 1, 1})->id, 1)
       << "4 / 1.3 > 3, however often it was seen";
-  EXPECT_EQ(sampler.sample(logits.data(), p, {1})->logprob,
-            sampler.sample(logits.data(), {}, {1})->logprob)
+  EXPECT_EQ(sampler.sample(logits.data(), p, {1})->logprob, sampler.sample(logits.data(), {}, {1})->logprob)
       << "log probabilities are those of the model";
 }
 
@@ -155,8 +148,7 @@ TEST(Sampler, ExtremesAreSafe) {
   logits[2] = std::numeric_limits<float>::quiet_NaN();
   auto bad = sampler.sample(logits.data(), {}, {0});
   ASSERT_FALSE(bool(bad));
-  EXPECT_EQ(bad.error().message,
-            "logit 2 at position 0 is not finite: the weights overflow");
+  EXPECT_EQ(bad.error().message, "logit 2 at position 0 is not finite: the weights overflow");
   EXPECT_EQ(bad.error().code, ExitCode::BadCheckpoint);
 }
 

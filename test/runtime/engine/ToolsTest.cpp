@@ -1,5 +1,4 @@
-// dsv3-run and dsv3-eval as processes, on the fake model with the example's
-// tokenizer.
+// dsv3-run and dsv3-eval as processes, on the fake model with the example's tokenizer.
 #include "FakeArtifact.h"
 #include "FakeModel.h"
 #include "runtime/core/Json.h"
@@ -32,23 +31,19 @@ struct Finished {
 
 class Tools : public testing::Test {
 protected:
-  static void SetUpTestSuite() {
-    artifact = new fake::FakeArtifact(fake::modulePath(), true);
-  }
+  static void SetUpTestSuite() { artifact = new fake::FakeArtifact(fake::modulePath(), true); }
   static void TearDownTestSuite() { delete artifact; }
 
   /// Flags go through the shell: quote what needs it.
   static Finished shell(const std::string &command) {
     std::string errors = artifact->file("stderr.txt");
-    std::FILE *pipe =
-        popen((command + " 2>" + errors + " </dev/null").c_str(), "r");
+    std::FILE *pipe = popen((command + " 2>" + errors + " </dev/null").c_str(), "r");
     Finished done;
     char buffer[4096];
     for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
       done.out.append(buffer, n);
     int status = pclose(pipe);
-    done.code =
-        WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    done.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
     std::ifstream file(errors);
     done.err.assign(std::istreambuf_iterator<char>(file), {});
     return done;
@@ -65,16 +60,13 @@ protected:
     EXPECT_EQ(done.err, "") << "quiet in a pipe";
     return done.json();
   }
-  static void expectRefused(const Finished &done, int code,
-                            const std::string &word) {
+  static void expectRefused(const Finished &done, int code, const std::string &word) {
     EXPECT_EQ(done.code, code) << done.err;
     EXPECT_THAT(done.err, AllOf(HasSubstr(word), HasSubstr("error: ")));
-    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1)
-        << done.err;
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
     EXPECT_EQ(done.out, "");
   }
-  static std::string write(const std::string &name,
-                           const std::string &content) {
+  static std::string write(const std::string &name, const std::string &content) {
     std::ofstream(artifact->file(name)) << content;
     return artifact->file(name);
   }
@@ -86,8 +78,7 @@ fake::FakeArtifact *Tools::artifact = nullptr;
 
 TEST_F(Tools, JsonShape) {
   Json r = generate("--prompt 'Once upon a time' --max-tokens 5");
-  EXPECT_EQ(r["prompt_ids"], Json::parse("[0,2037,660,261,567]"))
-      << "BOS, then the text";
+  EXPECT_EQ(r["prompt_ids"], Json::parse("[0,2037,660,261,567]")) << "BOS, then the text";
   EXPECT_EQ(r["ids"].size(), 5u);
   EXPECT_EQ(r["logprobs"].size(), 5u);
   EXPECT_EQ(r["finish_reason"], "length");
@@ -99,8 +90,7 @@ TEST_F(Tools, JsonShape) {
 }
 
 TEST_F(Tools, SpecialTokensOnlyInPrompts) {
-  EXPECT_EQ(generate("--prompt '<｜User｜>' --max-tokens 0")["prompt_ids"],
-            Json::parse("[0,3553]"));
+  EXPECT_EQ(generate("--prompt '<｜User｜>' --max-tokens 0")["prompt_ids"], Json::parse("[0,3553]"));
   Json chat = generate("--chat '<｜User｜>' --max-tokens 0")["prompt_ids"];
   EXPECT_EQ(chat[0], 0);
   EXPECT_EQ(chat[1], 3553);
@@ -111,8 +101,7 @@ TEST_F(Tools, SpecialTokensOnlyInPrompts) {
 TEST_F(Tools, StopStringsEndTheText) {
   Json all = generate("--ids=0,5 --max-tokens 12");
   std::string text = all["text"], stop = text.substr(text.size() / 2, 3);
-  Json cut =
-      generate("--ids=0,5 --max-tokens 12 --stop never --stop '" + stop + "'");
+  Json cut = generate("--ids=0,5 --max-tokens 12 --stop never --stop '" + stop + "'");
   EXPECT_EQ(cut["text"], text.substr(0, text.find(stop)));
   EXPECT_EQ(cut["finish_reason"], "stop");
   EXPECT_LT(cut["ids"].size(), 12u);
@@ -125,30 +114,24 @@ TEST_F(Tools, EndIdsEndUnlessIgnored) {
   fake::FakeArtifact other(fake::modulePath(), true);
   other.manifest["model"]["eos_token_ids"] = Json::array({all["ids"][3]});
   other.writeManifest();
-  std::string command = std::string(DSV3_RUN) + " " + other.path() +
-                        " --ids=0,5 --max-tokens 6 --json";
+  std::string command = std::string(DSV3_RUN) + " " + other.path() + " --ids=0,5 --max-tokens 6 --json";
   Json ended = shell(command).json();
   EXPECT_EQ(ended["ids"].size(), 4u);
   EXPECT_EQ(ended["finish_reason"], "stop");
-  EXPECT_EQ(
-      all["text"].get<std::string>().rfind(ended["text"].get<std::string>(), 0),
-      0u);
+  EXPECT_EQ(all["text"].get<std::string>().rfind(ended["text"].get<std::string>(), 0), 0u);
   Json ignored = shell(command + " --ignore-eos").json();
   EXPECT_EQ(ignored["ids"], all["ids"]);
   EXPECT_EQ(ignored["finish_reason"], "length");
-  EXPECT_LT(ignored["text"].get<std::string>().size(),
-            all["text"].get<std::string>().size())
+  EXPECT_LT(ignored["text"].get<std::string>().size(), all["text"].get<std::string>().size())
       << "the end id is no text";
 }
 
 TEST_F(Tools, BatchIsInOrderAndEqualToEachAlone) {
-  std::string batch = write(
-      "batch.jsonl",
-      "{\"ids\":[0,5],\"max_tokens\":30}\n\n"
-      "{\"chat\":\"hey\",\"max_tokens\":2}\n"
-      "{\"messages\":[{\"role\":\"user\",\"content\":\"hey\"}],\"max_tokens\":"
-      "2}\n"
-      "{\"prompt\":\"Hi\",\"temperature\":1,\"seed\":4,\"max_tokens\":7}\n");
+  std::string batch =
+      write("batch.jsonl", "{\"ids\":[0,5],\"max_tokens\":30}\n\n"
+                           "{\"chat\":\"hey\",\"max_tokens\":2}\n"
+                           "{\"messages\":[{\"role\":\"user\",\"content\":\"hey\"}],\"max_tokens\":2}\n"
+                           "{\"prompt\":\"Hi\",\"temperature\":1,\"seed\":4,\"max_tokens\":7}\n");
   Finished done = run("--batch " + batch);
   ASSERT_EQ(done.code, 0) << done.err;
   std::vector<Json> lines;
@@ -160,11 +143,8 @@ TEST_F(Tools, BatchIsInOrderAndEqualToEachAlone) {
     EXPECT_EQ(lines[i]["index"], i);
   EXPECT_EQ(lines[0]["ids"], generate("--ids=0,5 --max-tokens 30")["ids"]);
   EXPECT_EQ(lines[1]["ids"], lines[2]["ids"]);
-  EXPECT_EQ(lines[1]["prompt_ids"],
-            generate("--chat hey --max-tokens 0")["prompt_ids"]);
-  EXPECT_EQ(
-      lines[3]["ids"],
-      generate("--prompt Hi --temperature 1 --seed 4 --max-tokens 7")["ids"]);
+  EXPECT_EQ(lines[1]["prompt_ids"], generate("--chat hey --max-tokens 0")["prompt_ids"]);
+  EXPECT_EQ(lines[3]["ids"], generate("--prompt Hi --temperature 1 --seed 4 --max-tokens 7")["ids"]);
 }
 
 void expectLogits(const StoredTensor *t, const std::vector<uint32_t> &hidden) {
@@ -173,8 +153,7 @@ void expectLogits(const StoredTensor *t, const std::vector<uint32_t> &hidden) {
   EXPECT_EQ(t->dtype, DType::F32);
   for (size_t r = 0; r < hidden.size(); ++r)
     for (int v = 0; v < fake::kVocab; v += 311)
-      ASSERT_EQ(loadAsFloat(DType::F32, t->data.data(), r * fake::kVocab + v),
-                fake::logit(hidden[r], v))
+      ASSERT_EQ(loadAsFloat(DType::F32, t->data.data(), r * fake::kVocab + v), fake::logit(hidden[r], v))
           << r << ", " << v;
 }
 
@@ -182,9 +161,8 @@ TEST_F(Tools, LogitsAndTapsFiles) {
   std::vector<int32_t> ids = {0, 5, 9, 77, 3000};
   test::TempDir dir;
   std::string logits = dir / "logits", taps = dir / "taps";
-  generate(
-      "--ids=0,5,9,77,3000 --max-tokens 1 --prefill-chunk 2 --logits-out " +
-      logits + " --taps-out " + taps);
+  generate("--ids=0,5,9,77,3000 --max-tokens 1 --prefill-chunk 2 --logits-out " + logits + " --taps-out " +
+           taps);
   auto file = SafetensorsFile::open(logits);
   ASSERT_TRUE(bool(file)) << file.error().message;
   EXPECT_EQ(file->tensors().size(), 2u);
@@ -202,8 +180,7 @@ TEST_F(Tools, LogitsAndTapsFiles) {
 }
 
 TEST_F(Tools, LogitsOfABatch) {
-  // Lengths that make rows of different prompts alternate, one without an MTP
-  // row.
+  // Lengths that make rows of different prompts alternate, one without an MTP row.
   std::vector<std::vector<int32_t>> prompts(4);
   std::string lines;
   for (int i = 0; i < 4; ++i) {
@@ -214,9 +191,7 @@ TEST_F(Tools, LogitsOfABatch) {
   }
   test::TempDir dir;
   std::string logits = dir / "logits";
-  ASSERT_EQ(run("--prefill-chunk 13 --batch " + write("batch.jsonl", lines) +
-                " --logits-out " + logits)
-                .code,
+  ASSERT_EQ(run("--prefill-chunk 13 --batch " + write("batch.jsonl", lines) + " --logits-out " + logits).code,
             0);
   auto file = SafetensorsFile::open(logits);
   ASSERT_TRUE(bool(file)) << file.error().message;
@@ -230,25 +205,18 @@ TEST_F(Tools, LogitsOfABatch) {
 TEST_F(Tools, OutputFilesThatWouldDestroySomething) {
   test::TempDir dir;
   std::string file = dir / "x", inside = artifact->path() + "/new";
-  std::filesystem::create_symlink(artifact->path() + "/manifest.json",
-                                  dir / "link");
+  std::filesystem::create_symlink(artifact->path() + "/manifest.json", dir / "link");
   std::filesystem::create_symlink(dir.str(), dir / "same");
   for (std::string flag : {"--logits-out ", "--taps-out "}) {
-    expectRefused(run("--ids 0 --max-tokens 1 " + flag + "/dev/null"), 2,
-                  flag + "/dev/null: expected");
+    expectRefused(run("--ids 0 --max-tokens 1 " + flag + "/dev/null"), 2, flag + "/dev/null: expected");
     expectRefused(run("--ids 0 " + flag + dir.str()), 2, "got a folder");
-    expectRefused(run("--ids 0 " + flag + inside), 2,
-                  inside + ": expected a file outside");
-    expectRefused(run("--ids 0 " + flag + (dir / "link")), 2,
-                  "expected a file outside");
+    expectRefused(run("--ids 0 " + flag + inside), 2, inside + ": expected a file outside");
+    expectRefused(run("--ids 0 " + flag + (dir / "link")), 2, "expected a file outside");
     // Before anything else is looked at.
-    expectRefused(
-        shell(std::string(DSV3_RUN) + " nowhere --ids 0 " + flag + "/dev/null"),
-        2, "/dev/null");
+    expectRefused(shell(std::string(DSV3_RUN) + " nowhere --ids 0 " + flag + "/dev/null"), 2, "/dev/null");
   }
-  expectRefused(
-      run("--ids 0 --logits-out " + file + " --taps-out " + (dir / "same/x")),
-      2, "expected two files");
+  expectRefused(run("--ids 0 --logits-out " + file + " --taps-out " + (dir / "same/x")), 2,
+                "expected two files");
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
@@ -256,23 +224,17 @@ TEST_F(Tools, WeightsThatOverflowLeaveNoFile) {
   fake::FakeArtifact broken(fake::modulePath("dsv3_fake_nan"), true);
   test::TempDir dir;
   std::string command = std::string(DSV3_RUN) + " " + broken.path() + " ";
-  expectRefused(
-      shell(command + "--ids=0,5 --max-tokens 0 --logits-out " + (dir / "x")),
-      3,
-      "request 0: logit 0 at position 0 is not finite: the weights overflow");
+  expectRefused(shell(command + "--ids=0,5 --max-tokens 0 --logits-out " + (dir / "x")), 3,
+                "request 0: logit 0 at position 0 is not finite: the weights overflow");
   EXPECT_TRUE(dir.empty());
   // Requests without tokens count, too.
-  std::string batch = dir.write(
-      "b",
-      "{\"ids\":[0],\"max_tokens\":0}\n{\"ids\":[0,5,7],\"max_tokens\":1}\n");
+  std::string batch = dir.write("b", "{\"ids\":[0],\"max_tokens\":0}\n{\"ids\":[0,5,7],\"max_tokens\":1}\n");
   Finished done = shell(command + "--batch " + batch);
   EXPECT_EQ(done.code, 3);
-  EXPECT_THAT(done.err,
-              HasSubstr("request 1: logit 0 at position 2 is not finite"));
+  EXPECT_THAT(done.err, HasSubstr("request 1: logit 0 at position 2 is not finite"));
   std::string stories = dir.write("s", "{\"text\":\"Hi\"}\n");
-  expectRefused(shell(std::string(DSV3_EVAL) + " " + broken.path() +
-                      " --stories " + stories),
-                3, "request 0: logit 0 at position 0 is not finite");
+  expectRefused(shell(std::string(DSV3_EVAL) + " " + broken.path() + " --stories " + stories), 3,
+                "request 0: logit 0 at position 0 is not finite");
 }
 
 TEST_F(Tools, WrongUseIsOneLine) {
@@ -280,6 +242,11 @@ TEST_F(Tools, WrongUseIsOneLine) {
       {"--prompt x --no-such-flag", "--no-such-flag"},
       {"--prompt x --max-tokens many", "--max-tokens"},
       {"--prompt x --temperature nan", "--temperature"},
+      {"--prompt x --temperature 1e6", "--temperature: expected a number from 0, below 1000000"},
+      {"--prompt x --repetition-penalty 1e6", "a number above 0, below 1000000"},
+      {"--prompt x --seed -1", "--seed: expected an integer from 0 to 18446744073709551615, got \"-1\""},
+      {"--prompt x --seed 18446744073709551616", "--seed"},
+      {"--prompt x --seed 1.5", "--seed"},
       {"--prompt x --top-p 1.5", "--top-p"},
       {"--prompt x --threads 0", "--threads"},
       {"--prompt x --stop ''", "--stop"},
@@ -294,25 +261,39 @@ TEST_F(Tools, WrongUseIsOneLine) {
       {"--prompt x --logits-out /proc/nowhere/x", "/proc/nowhere/x"}};
   for (auto [flags, word] : cases)
     expectRefused(run(flags), 2, word);
-  std::pair<const char *, const char *> lines[] = {
-      {"{\"ids\": [0, 1}", "line 1"},
-      {"{\"max_tokens\": 3}", "line 1"},
-      {"{\"ids\": [0], \"max_tokens\": \"x\"}", "max_tokens"},
-      {"", "--batch"},
-      {"[1]", "line 1"},
-      {"{\"ids\":[0],\"tempo\":1}", "tempo"},
-      {"{\"ids\":[0],\"top_p\":7}", "top-p"}};
+  std::pair<const char *, const char *> lines[] = {{"{\"ids\": [0, 1}", "line 1"},
+                                                   {"{\"max_tokens\": 3}", "line 1"},
+                                                   {"{\"ids\": [0], \"max_tokens\": \"x\"}", "max_tokens"},
+                                                   {"{\"ids\":[0],\"seed\":-1}", "seed: expected"},
+                                                   {"{\"ids\":[0],\"seed\":18446744073709551616}", "seed"},
+                                                   {"", "--batch"},
+                                                   {"[1]", "line 1"},
+                                                   {"{\"ids\":[0],\"tempo\":1}", "tempo"},
+                                                   {"{\"ids\":[0],\"top_p\":7}", "top-p"}};
   for (auto [line, word] : lines)
-    expectRefused(
-        run("--batch " + write("bad.jsonl", std::string(line) + "\n")), 2,
-        word);
+    expectRefused(run("--batch " + write("bad.jsonl", std::string(line) + "\n")), 2, word);
   expectRefused(run("--prompt x --cpu-features sse2"), 4, "sse2");
+}
+
+TEST_F(Tools, EmptyValuesAreNotUnset) {
+  for (std::string flag : {"--temperature", "--top-p", "--top-k", "--min-p", "--seed", "--repetition-penalty",
+                           "--max-tokens", "--logits-out", "--taps-out", "--batch", "--threads",
+                           "--prefill-chunk", "--device", "--cpu-features"})
+    for (std::string value : {" ''", "="})
+      expectRefused(run("--ids=0 " + flag + value), 2, flag);
+}
+
+TEST_F(Tools, TheLargestSeed) {
+  std::string seed = "18446744073709551615",
+              line = "{\"ids\":[0,5],\"temperature\":2,\"seed\":" + seed + "}\n";
+  Json one = generate("--ids=0,5 --max-tokens 8 --temperature 2 --seed " + seed);
+  EXPECT_EQ(generate("--max-tokens 8 --batch " + write("seed.jsonl", line))["ids"], one["ids"]);
+  EXPECT_NE(generate("--ids=0,5 --max-tokens 8 --temperature 2 --seed 0")["ids"], one["ids"]);
 }
 
 TEST_F(Tools, WithoutATokenizerOnlyIds) {
   fake::FakeArtifact bare(fake::modulePath());
-  std::string command =
-      std::string(DSV3_RUN) + " " + bare.path() + " --max-tokens 3 ";
+  std::string command = std::string(DSV3_RUN) + " " + bare.path() + " --max-tokens 3 ";
   expectRefused(shell(command + "--prompt x"), 2, "--prompt needs a tokenizer");
   expectRefused(shell(command + "--chat x"), 2, "--chat needs a tokenizer");
   std::string ids = shell(command + "--ids=0,5").out;
@@ -324,13 +305,11 @@ TEST_F(Tools, OutputThatIsGone) {
                   " --prompt x --max-tokens 250; echo $? >&2 ) | true; }")
                 .err,
             "0\n");
-  expectRefused(run("--prompt x --max-tokens 9 >/dev/full"), 2,
-                "No space left");
+  expectRefused(run("--prompt x --max-tokens 9 >/dev/full"), 2, "No space left");
 }
 
 TEST_F(Tools, EvalMeasuresTheFakeModel) {
-  std::string stories = write(
-      "stories.jsonl", "{\"text\":\"Once upon a time\"}\n{\"text\":\"Hi\"}\n");
+  std::string stories = write("stories.jsonl", "{\"text\":\"Once upon a time\"}\n{\"text\":\"Hi\"}\n");
   Finished done = eval("--json --stories " + stories + " --limit 1");
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.err, "");
@@ -353,14 +332,11 @@ TEST_F(Tools, EvalMeasuresTheFakeModel) {
 TEST_F(Tools, EvalRefusesBadFiles) {
   expectRefused(eval(""), 2, "--prose");
   expectRefused(eval("--stories nowhere.jsonl"), 2, "nowhere.jsonl");
-  expectRefused(
-      eval("--problems " + write("bad.jsonl", "{\"question\": \"half a li")), 2,
-      "bad.jsonl: line 1");
-  expectRefused(
-      eval("--problems " + write("bad.jsonl", "{\"question\": \"x\"}\n")), 2,
-      "line 1: final is missing");
-  expectRefused(eval("--prose " + write("bad.jsonl", "\n")), 2,
-                "at least one line");
+  expectRefused(eval("--problems " + write("bad.jsonl", "{\"question\": \"half a li")), 2,
+                "bad.jsonl: line 1");
+  expectRefused(eval("--problems " + write("bad.jsonl", "{\"question\": \"x\"}\n")), 2,
+                "line 1: final is missing");
+  expectRefused(eval("--prose " + write("bad.jsonl", "\n")), 2, "at least one line");
 }
 
 } // namespace
