@@ -34,7 +34,7 @@ struct CompileOptions {
 /// "f32"/"bf16" and "batch"/"run"; usage errors name the flag.
 Result<ComputeType> parseComputeType(std::string_view text);
 Result<Determinism> parseDeterminism(std::string_view text);
-/// Names that `skipPasses` may hold: without them every program still compiles, to the same numbers.
+/// Names that `skipPasses` may hold: without them every program still compiles; fusions leave the bits, absorption in decode reorders sums.
 const std::vector<std::string> &skippablePasses();
 std::string_view name(ComputeType dtype);
 std::string_view name(Determinism determinism);

@@ -183,7 +183,7 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<std::string> determinism{*this, "determinism", llvm::cl::desc("batch or run"), llvm::cl::init("batch")};
   Option<int64_t> maxBatch{*this, "max-batch", llvm::cl::desc("sequences of a step"), llvm::cl::init(8)};
   Option<int64_t> maxModelLen{*this, "max-model-len", llvm::cl::desc("tokens of a sequence"), llvm::cl::init(4096)};
-  Option<int64_t> prefillChunk{*this, "prefill-chunk", llvm::cl::desc("tokens of a prefill step"), llvm::cl::init(256)};
+  Option<int64_t> prefillChunk{*this, "prefill-chunk", llvm::cl::desc("tokens of a prefill step"), llvm::cl::init(512)};
   Option<std::string> taps{*this, "taps", llvm::cl::desc("names of states to keep, an expression"), llvm::cl::init("")};
 
   Result<CompileOptions> get() const {

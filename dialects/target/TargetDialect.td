@@ -10,8 +10,9 @@ def Target_Dialect : Dialect {
   let cppNamespace = "::dsv3::target";
   let summary = "Devices as lists of capabilities";
   let description = [{
-    Passes and emitters ask a target what it has (`has_bf16_dot`, `vector_bits`), so that adding a
-    device means adding a row to one table (`codegen/targets/`) and no pass compares names.
+    What a module is compiled for is its attribute `dsv3.target`. It names an architecture and rows of a table
+    in `codegen/targets/`; the rows hold capabilities (vector width, bf16 dot products, tiles), which is what
+    emitters ask for. Adding a device means adding rows, and no pass compares names.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
