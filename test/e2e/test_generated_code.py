@@ -68,13 +68,14 @@ def copy_of(artifact, folder):
     return out
 
 
-def poison(artifact, kernel, address):
-    """The kernel returns at once. The manifest's hash follows, since the loader would refuse the file otherwise."""
+def poison(artifact, kernel, address, instruction=RET):
+    """The kernel returns at once. The manifest's hash follows, since the loader would refuse the file otherwise.
+    No `instruction`: the file is signed again as it is."""
     path = code_file(artifact)
     with open(path, "rb") as f:
         code = bytearray(f.read())
     at = file_offset(code, address)
-    code[at:at + 1] = RET
+    code[at:at + len(instruction)] = instruction
     with open(path, "wb") as f:
         f.write(code)
     manifest = tools.manifest(artifact)
@@ -95,6 +96,14 @@ def test_shared_object_stands_alone(tiny_f32):
         assert dynamic[2::3] == ["dsv3_module"], f"{name}: {dynamic}"
         needed = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
         assert "NEEDED" not in needed, f"{name} needs a library: {needed}"
+
+
+def test_a_copy_signed_again_is_healthy(tiny_f32, healthy, run_ids, tmp_path):
+    """The control of the next test: copying and signing alone change nothing, so what it sees is the poison."""
+    kernel, address = min(kernels_of(tiny_f32).items())
+    copy = copy_of(tiny_f32, tmp_path)
+    poison(copy, kernel, address, instruction=b"")
+    assert same(forward(copy, run_ids), healthy)
 
 
 def test_every_kernel_matters(tiny_f32, healthy, run_ids, tmp_path):
