@@ -64,6 +64,9 @@ struct LaunchSignature {
   llvm::SmallVector<int64_t> consts;      ///< appended to the step scalars
 };
 
+class CpuEmitter;
+class DeviceEmitter;
+
 /// References of a launch, in this order: for each operand (inputs, then destinations): a plain tensor one
 /// reference (to the base buffer of a view), a packed weight one per part (data, scale), a cache one (start of the
 /// KV pool), a `!dsv3.seq` one per `stepFields` entry. A destination that is the same value as an input is
@@ -71,6 +74,10 @@ struct LaunchSignature {
 class KernelEmitter {
 public:
   virtual ~KernelEmitter() = default;
+
+  /// How its kernels run: exactly one of the two is not null.
+  virtual const CpuEmitter *asCpu() const { return nullptr; }
+  virtual const DeviceEmitter *asDevice() const { return nullptr; }
 
   /// The op this emitter implements: "kernel.gemm".
   virtual llvm::StringRef opName() const = 0;
@@ -87,6 +94,12 @@ public:
   virtual kernel::PackedAttr weightEncoding(mlir::Operation *op, unsigned index, mlir::RankedTensorType type) const;
 
   virtual LaunchSignature signature(mlir::Operation *op) const { return {}; }
+};
+
+/// A kernel that the threads of a CPU run tile by tile.
+class CpuEmitter : public KernelEmitter {
+public:
+  const CpuEmitter *asCpu() const final { return this; }
   virtual TileCount tiles(mlir::Operation *op) const = 0;
   /// Bytes of thread-private scratch, for any variant.
   virtual int64_t scratchBytes(mlir::Operation *op) const { return 0; }

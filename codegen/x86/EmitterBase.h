@@ -26,7 +26,7 @@ struct RowOperand {
   Value row(KernelBuilder &k, Value index, Value head) const { return k.at(row(k, index), k.mul(head, inner)); }
 };
 
-class X86Emitter : public KernelEmitter {
+class X86Emitter : public CpuEmitter {
 public:
   X86Emitter(llvm::StringRef op, llvm::StringRef name) : op(op), emitterName(name) {}
   llvm::StringRef opName() const override { return op; }

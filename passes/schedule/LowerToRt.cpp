@@ -199,7 +199,8 @@ private:
   LogicalResult lowerLaunch(kernel::KernelOp launch) {
     const codegen::KernelEmitter *emitter = context.registry->lookup(launch);
     auto symbol = launch->getAttrOfType<FlatSymbolRefAttr>(kKernelSymbolAttr);
-    if (!emitter || !symbol)
+    const codegen::CpuEmitter *cpu = emitter ? emitter->asCpu() : nullptr;
+    if (!cpu || !symbol)
       return launch->emitOpError("expected a launch with a kernel (run the stage tile first)");
     codegen::LaunchSignature signature = emitter->signature(launch);
     SmallVector<Place> refs;
@@ -214,8 +215,8 @@ private:
     SmallVector<Value> bufs;
     for (const Place &p : refs)
       bufs.push_back(view(p));
-    declareKernel(launch, *emitter, symbol, refs.size(), signature.consts.size());
-    codegen::TileCount tiles = emitter->tiles(launch);
+    declareKernel(launch, *cpu, symbol, refs.size(), signature.consts.size());
+    codegen::TileCount tiles = cpu->tiles(launch);
     std::optional<rt::Scalar> scalar = tiles.scalar < 0 ? rt::Scalar::One : rt::symbolizeScalar(uint32_t(tiles.scalar));
     if (!scalar)
       return launch->emitOpError() << "counts its tiles by scalar " << tiles.scalar << ", which counts nothing";
@@ -224,7 +225,7 @@ private:
     return success();
   }
 
-  void declareKernel(kernel::KernelOp launch, const codegen::KernelEmitter &emitter, FlatSymbolRefAttr symbol, size_t refs, size_t consts) {
+  void declareKernel(kernel::KernelOp launch, const codegen::CpuEmitter &emitter, FlatSymbolRefAttr symbol, size_t refs, size_t consts) {
     rt::KernelOp &known = context.kernels[symbol.getValue()];
     int64_t scratch = emitter.scratchBytes(launch);
     if (known) {

@@ -92,7 +92,8 @@ private:
       if (auto use = operand.getDefiningOp<ir::UseOp>())
         return launch->emitOpError() << "expected packed weights (stage pack), got " << use.getWeightAttr();
     const codegen::KernelEmitter *emitter = registry->lookup(launch);
-    if (!emitter)
+    const codegen::CpuEmitter *cpu = emitter ? emitter->asCpu() : nullptr;
+    if (!cpu)
       return launch->emitOpError() << "has no emitter for target " << codegen::kDefaultTarget;
     if (std::string why = emitter->whyIllegal(launch); !why.empty())
       return launch->emitOpError() << "cannot be emitted by " << emitter->name() << ": " << why;
@@ -101,14 +102,14 @@ private:
       std::string stem = stemOf(launch);
       known->second = StringAttr::get(&getContext(), stem + "_" + Twine(stems[stem]++));
       for (auto &[variant, module] : modules)
-        if (failed(emit(launch, *emitter, *variant, module, known->second)))
+        if (failed(emit(launch, *cpu, *variant, module, known->second)))
           return failure();
     }
     launch->setAttr(kKernelSymbolAttr, FlatSymbolRefAttr::get(known->second));
     return success();
   }
 
-  LogicalResult emit(kernel::KernelOp launch, const codegen::KernelEmitter &emitter, const codegen::CpuVariant &variant,
+  LogicalResult emit(kernel::KernelOp launch, const codegen::CpuEmitter &emitter, const codegen::CpuVariant &variant,
                      ModuleOp module, StringAttr symbol) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     Type ptr = LLVM::LLVMPointerType::get(&getContext()), i64 = builder.getI64Type();

@@ -5,7 +5,7 @@ using namespace mlir;
 namespace dsv3::codegen {
 
 namespace {
-class TestEmitter : public KernelEmitter {
+class TestEmitter : public CpuEmitter {
 public:
   TestEmitter(StringRef op) : op(op), emitter(("test" + op.drop_front(op.find('.'))).str()) {}
   StringRef opName() const override { return op; }

@@ -218,7 +218,8 @@ std::unique_ptr<Kernel> Kernel::bind(const std::string &args, const std::string 
   kernel->module->getOperation()->setAttr(kCapacitiesAttr, capacities().toAttr(&context()));
   kernel->module->walk([&](kernel::KernelOp op) { kernel->launch = op; });
   Operation *op = kernel->launch;
-  kernel->emitter = x86Registry().lookup(op);
+  const KernelEmitter *found = x86Registry().lookup(op);
+  kernel->emitter = found ? found->asCpu() : nullptr;
   if (!kernel->emitter || !kernel->emitter->whyIllegal(op).empty()) {
     ADD_FAILURE() << "not legal: " << (kernel->emitter ? kernel->emitter->whyIllegal(op) : "no emitter");
     return nullptr;

@@ -73,7 +73,7 @@ private:
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::Operation *launch = nullptr;
-  const KernelEmitter *emitter = nullptr;
+  const CpuEmitter *emitter = nullptr;
   std::vector<Code> variants;
 };
 
