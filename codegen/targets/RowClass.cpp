@@ -51,11 +51,18 @@ int rowScalar(Value value) {
   return DSV3_SCALAR_TOKENS;
 }
 
+/// Work lists and partial results of attention: their rows are counted by nothing that a body may read from its types.
+static bool isPlanned(Value value) {
+  Operation *op = value.getDefiningOp();
+  kernel::KernelOp launch = isa_and_nonnull<kernel::EmptyOp>(op) ? writer(value) : dyn_cast_or_null<kernel::KernelOp>(op);
+  return isa_and_nonnull<kernel::AttnPlanOp, kernel::AttnSplitOp>(launch.getOperation());
+}
+
 int64_t rowFactor(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   Operation *at = value.getDefiningOp() ? value.getDefiningOp() : value.getParentBlock()->getParentOp();
   auto program = isa<ir::ProgramOp>(at) ? cast<ir::ProgramOp>(at) : at->getParentOfType<ir::ProgramOp>();
-  if (!type || type.getRank() > 2 || !program || !program.getTokens() || rowScalar(value) == DSV3_SCALAR_SEQS)
+  if (!type || type.getRank() > 2 || !program || !program.getTokens() || isPlanned(value) || rowScalar(value) == DSV3_SCALAR_SEQS)
     return 1;
   int64_t rows = type.getDimSize(0), tokens = *program.getTokens();
   return rows > tokens && rows % tokens == 0 ? rows / tokens : 1;

@@ -69,6 +69,9 @@ kernel::NumericsAttr attentionNumerics(Operation *op, StringRef chain) {
 class AttnPrefillEmitter : public X86Emitter {
 public:
   AttnPrefillEmitter() : X86Emitter("kernel.attn_prefill", "x86.attn_prefill") {}
+  std::string whyIllegal(Operation *op) const override {
+    return cast<kernel::AttnPrefillOp>(op).getKeyRows() ? "keys stand a row per key, expected a row per lane" : "";
+  }
   kernel::NumericsAttr numerics(Operation *op) const override { return attentionNumerics(op, "k_ascending"); }
   LaunchSignature signature(Operation *) const override {
     return {{DSV3_FIELD_QBLOCK, DSV3_FIELD_TOKEN_POS, DSV3_FIELD_KBLOCK_START}, {}};

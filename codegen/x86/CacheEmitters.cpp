@@ -118,6 +118,8 @@ class KvExpandEmitter : public X86Emitter {
 public:
   KvExpandEmitter() : X86Emitter("kernel.kv_expand", "x86.kv_expand") {}
   std::string whyIllegal(Operation *op) const override {
+    if (cast<kernel::KvExpandOp>(op).getKeyRows())
+      return "keys stand a row per key, expected a row per lane";
     for (unsigned w : {1u, 2u})
       if (std::string why = whyNotPanels(tensorType(op->getOperand(w))); !why.empty())
         return why;

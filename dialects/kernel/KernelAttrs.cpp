@@ -29,6 +29,12 @@ LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
   return success();
 }
 
+LogicalResult SplitAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t max, int64_t pages) {
+  if (max < 0 || max == 1 || pages < 1)
+    return emitError() << "expected max of 0 or of 2 or more and pages of 1 or more, got " << max << " and " << pages;
+  return success();
+}
+
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef map) {
   if (auto layout = Layout::parse(std::string_view(map.data(), map.size())); !layout)
     return emitError() << layout.error().message;

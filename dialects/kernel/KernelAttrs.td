@@ -32,6 +32,28 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
   let assemblyFormat = "`<` $emitter `,` $config `>`";
 }
 
+def Kernel_SplitAttr : Kernel_Attr<"Split", "split"> {
+  let summary = "Where attention may cut a sequence: changes bits, so it is equal in all buckets";
+  let description = [{
+    Cuts are between pages of 64 tokens. `#kernel.split<max = 8, pages = 4>`: by length alone. A sequence of n pages is
+    cut every `s` pages from position 0, s = max(pages, ceil(n / max)) rounded up to an even number, so it has the same bits
+    alone and among others (`--determinism=batch`). `#kernel.split<max = 0, pages = 1>`: even. All pages of the step are
+    shared equally, a partition's share being at least `pages`; the same step has the same bits
+    (`--determinism=run`).
+  }];
+  let parameters = (ins "int64_t":$max, "int64_t":$pages);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isEven() const { return getMax() == 0; }
+    /// Pages between two cuts of a sequence of `n` pages, by length.
+    int64_t span(int64_t n) const {
+      int64_t s = std::max(getPages(), (n + getMax() - 1) / getMax());
+      return s + s % 2;
+    }
+  }];
+}
+
 def Kernel_LayoutAttr : Kernel_Attr<"Layout", "layout"> {
   let summary = "A map from logical indices to places in memory";
   let description = [{

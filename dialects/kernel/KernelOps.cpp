@@ -209,10 +209,11 @@ LogicalResult KvExpandOp::verify() {
       failed(expectDim(*this, "values_out", getValuesOut(), 3, "w_v", getWV(), 1)) ||
       failed(expectDim(*this, "values_out", getValuesOut(), 0, "keys_out", getKeysOut(), 0)))
     return failure();
-  int64_t lanes = tensor(getWK()).getDimSize(1) + kv.getRope();
-  if (tensor(getKeysOut()).getDimSize(2) != lanes)
-    return emitOpError() << "expected keys_out dim 2 (" << tensor(getKeysOut()).getDimSize(2) << ") to be nope + rope (" << lanes << ")";
-  if (tensor(getKeysOut()).getDimSize(3) != kv.getPage() || tensor(getValuesOut()).getDimSize(2) != kv.getPage())
+  int64_t lanes = tensor(getWK()).getDimSize(1) + kv.getRope(), lane = getKeyRows() ? 3 : 2;
+  if (tensor(getKeysOut()).getDimSize(lane) != lanes)
+    return emitOpError() << "expected keys_out dim " << lane << " (" << tensor(getKeysOut()).getDimSize(lane) << ") to be nope + rope ("
+                         << lanes << ")";
+  if (tensor(getKeysOut()).getDimSize(5 - lane) != kv.getPage() || tensor(getValuesOut()).getDimSize(2) != kv.getPage())
     return emitOpError() << "expected key blocks of one page (" << kv.getPage() << " keys)";
   return success();
 }
@@ -220,7 +221,7 @@ LogicalResult KvExpandOp::verify() {
 LogicalResult AttnPrefillOp::verify() {
   return success(succeeded(expectRank(*this, "q", getQ(), 3)) && succeeded(expectRank(*this, "keys", getKeys(), 4)) &&
                  succeeded(expectRank(*this, "values", getValues(), 4)) && succeeded(expectRank(*this, "out", getOut(), 3)) &&
-                 succeeded(expectDim(*this, "keys", getKeys(), 1, "q", getQ(), 1)) && succeeded(expectDim(*this, "keys", getKeys(), 2, "q", getQ(), 2)) &&
+                 succeeded(expectDim(*this, "keys", getKeys(), 1, "q", getQ(), 1)) && succeeded(expectDim(*this, "keys", getKeys(), getKeyRows() ? 3 : 2, "q", getQ(), 2)) &&
                  succeeded(expectDim(*this, "out", getOut(), 0, "q", getQ(), 0)) && succeeded(expectDim(*this, "out", getOut(), 1, "q", getQ(), 1)) &&
                  succeeded(expectDim(*this, "out", getOut(), 2, "values", getValues(), 3)));
 }
@@ -233,6 +234,76 @@ LogicalResult AttnDecodeOp::verify() {
     return failure();
   if (tensor(getQLatent()).getDimSize(2) != kv.getLatent() || tensor(getQRope()).getDimSize(2) != kv.getRope())
     return emitOpError() << "expected queries of " << kv.getLatent() << " and " << kv.getRope() << " lanes (the cache's row)";
+  return success();
+}
+
+static LogicalResult expectElem(Operation *op, StringRef name, Value v, bool right, StringRef what) {
+  if (!right)
+    return op->emitOpError() << "expected " << name << " of " << what << ", got " << tensor(v);
+  return success();
+}
+static LogicalResult expectI32(Operation *op, StringRef name, Value v, int64_t rank) {
+  return success(succeeded(expectRank(op, name, v, rank)) &&
+                 succeeded(expectElem(op, name, v, tensor(v).getElementType().isInteger(32), "i32")));
+}
+static LogicalResult expectF32(Operation *op, StringRef name, Value v, int64_t rank) {
+  return success(succeeded(expectRank(op, name, v, rank)) && succeeded(expectElem(op, name, v, tensor(v).getElementType().isF32(), "f32")));
+}
+static LogicalResult expectItems(Operation *op, StringRef name, Value items) {
+  if (failed(expectI32(op, name, items, 2)))
+    return failure();
+  if (tensor(items).getDimSize(1) != 5)
+    return op->emitOpError() << "expected " << name << " dim 1 (" << tensor(items).getDimSize(1) << ") to be 5";
+  return success();
+}
+
+LogicalResult AttnPlanOp::verify() {
+  if (getItemsOut().getType() != getItems().getType() || getPartsOut().getType() != getParts().getType() ||
+      getSplitsOut().getType() != getSplits().getType())
+    return emitOpError() << "expected results of the destinations' types";
+  if (failed(expectItems(*this, "items_out", getItemsOut())) || failed(expectI32(*this, "parts_out", getPartsOut(), 1)) ||
+      failed(expectI32(*this, "splits_out", getSplitsOut(), 1)))
+    return failure();
+  int64_t seqs = tensor(getSplitsOut()).getDimSize(0) - 1, parts = tensor(getPartsOut()).getDimSize(0) - 1;
+  if (seqs < 1 || parts < 1)
+    return emitOpError() << "expected at least one sequence and one partition, got " << seqs << " and " << parts;
+  int64_t least = getSplit().isEven() ? parts + seqs : seqs * getSplit().getMax();
+  if (tensor(getItemsOut()).getDimSize(0) < least)
+    return emitOpError() << "expected items_out for " << least << " items or more, got " << tensor(getItemsOut()).getDimSize(0);
+  return success();
+}
+
+LogicalResult AttnSplitOp::verify() {
+  auto kv = getKv().getType();
+  if (getOut().getType() != getResult().getType() || getPartialOut().getType() != getPartial().getType() ||
+      getLseOut().getType() != getLse().getType())
+    return emitOpError() << "expected results of the destinations' types";
+  if (failed(expectLayer(*this, kv, getLayer())) || failed(expectRank(*this, "q_latent", getQLatent(), 3)) ||
+      failed(expectRank(*this, "q_rope", getQRope(), 3)) || failed(expectSame(*this, "q_latent", getQLatent(), "out", getOut())) ||
+      failed(expectDim(*this, "q_rope", getQRope(), 1, "q_latent", getQLatent(), 1)) || failed(expectItems(*this, "items", getItems())) ||
+      failed(expectI32(*this, "parts", getParts(), 1)) || failed(expectF32(*this, "partial_out", getPartialOut(), 3)) ||
+      failed(expectF32(*this, "lse_out", getLseOut(), 2)) ||
+      failed(expectDim(*this, "partial_out", getPartialOut(), 1, "q_latent", getQLatent(), 1)) ||
+      failed(expectDim(*this, "partial_out", getPartialOut(), 2, "q_latent", getQLatent(), 2)) ||
+      failed(expectDim(*this, "lse_out", getLseOut(), 0, "partial_out", getPartialOut(), 0)) ||
+      failed(expectDim(*this, "lse_out", getLseOut(), 1, "partial_out", getPartialOut(), 1)))
+    return failure();
+  if (tensor(getQLatent()).getDimSize(2) != kv.getLatent() || tensor(getQRope()).getDimSize(2) != kv.getRope())
+    return emitOpError() << "expected queries of " << kv.getLatent() << " and " << kv.getRope() << " lanes (the cache's row)";
+  return success();
+}
+
+LogicalResult AttnCombineOp::verify() {
+  if (failed(expectF32(*this, "partial", getPartial(), 3)) || failed(expectF32(*this, "lse", getLse(), 2)) ||
+      failed(expectI32(*this, "splits", getSplits(), 1)) || failed(expectRank(*this, "out", getOut(), 3)) ||
+      failed(expectDim(*this, "lse", getLse(), 0, "partial", getPartial(), 0)) ||
+      failed(expectDim(*this, "lse", getLse(), 1, "partial", getPartial(), 1)) ||
+      failed(expectDim(*this, "out", getOut(), 1, "partial", getPartial(), 1)) ||
+      failed(expectDim(*this, "out", getOut(), 2, "partial", getPartial(), 2)))
+    return failure();
+  if (tensor(getSplits()).getDimSize(0) != tensor(getOut()).getDimSize(0) + 1)
+    return emitOpError() << "expected splits of " << tensor(getOut()).getDimSize(0) + 1 << " entries (one row a sequence), got "
+                         << tensor(getSplits()).getDimSize(0);
   return success();
 }
 

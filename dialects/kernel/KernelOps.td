@@ -161,13 +161,13 @@ def Kernel_KvExpandOp : Kernel_LaunchOp<"kv_expand"> {
   let summary = "Keys and values of every head from cached rows, for the step's key blocks";
   let description = [{
     w_k [H, nope, latent], w_v [H, v, latent]. For key block b of the step's list (64 keys of one sequence):
-    keys [KB, H, nope + rope, 64] (transposed: a row per lane), values [KB, H, 64, v]. Rounded to the
-    destinations' element type. Rows past the context are zero.
+    keys [KB, H, nope + rope, 64] (transposed: a row per lane), or with `key_rows` [KB, H, 64, nope + rope] (a row
+    per key); values [KB, H, 64, v]. Rounded to the destinations' element type. Rows past the context are zero.
   }];
   let arguments = !con((ins Dsv3_KvType:$kv, AnyRankedTensor:$w_k, AnyRankedTensor:$w_v, Dsv3_SeqType:$seq,
-                            AnyRankedTensor:$keys_out, AnyRankedTensor:$values_out, I64Attr:$layer), common);
+                            AnyRankedTensor:$keys_out, AnyRankedTensor:$values_out, I64Attr:$layer, UnitAttr:$key_rows), common);
   let results = (outs AnyRankedTensor:$keys, AnyRankedTensor:$values);
-  let assemblyFormat = "`ins` `(` $kv `[` $layer `]` `,` $w_k `,` $w_v `,` $seq `:` type($kv) `,` type($w_k) `,` type($w_v) `)` `outs` `(` $keys_out `,` $values_out `:` type($keys_out) `,` type($values_out) `)`" # tail # " `->` type($keys) `,` type($values)";
+  let assemblyFormat = "`ins` `(` $kv `[` $layer `]` `,` $w_k `,` $w_v `,` $seq `:` type($kv) `,` type($w_k) `,` type($w_v) `)` `outs` `(` $keys_out `,` $values_out `:` type($keys_out) `,` type($values_out) `)` (`key_rows` $key_rows^)?" # tail # " `->` type($keys) `,` type($values)";
 }
 
 def Kernel_AttnPrefillOp : Kernel_LaunchOp<"attn_prefill", [AllTypesMatch<["out", "result"]>]> {
@@ -175,11 +175,12 @@ def Kernel_AttnPrefillOp : Kernel_LaunchOp<"attn_prefill", [AllTypesMatch<["out"
   let description = [{
     q [T, H, nope + rope], keys and values of kv_expand -> [T, H, v]. Online softmax in float32 over blocks
     of 64 keys from position 0 (Milakov and Gimelshein, 2018), the running maximum and rescale per row.
+    `key_rows` says that keys are [KB, H, 64, nope + rope], as kv_expand's.
   }];
   let arguments = !con((ins AnyRankedTensor:$q, AnyRankedTensor:$keys, AnyRankedTensor:$values, Dsv3_SeqType:$seq,
-                            AnyRankedTensor:$out, F64Attr:$scale), common);
+                            AnyRankedTensor:$out, F64Attr:$scale, UnitAttr:$key_rows), common);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "`ins` `(` $q `,` $keys `,` $values `,` $seq `:` type($q) `,` type($keys) `,` type($values) `)` `outs` `(` $out `:` type($out) `)` `scale` custom<F64>($scale)" # tail;
+  let assemblyFormat = "`ins` `(` $q `,` $keys `,` $values `,` $seq `:` type($q) `,` type($keys) `,` type($values) `)` `outs` `(` $out `:` type($out) `)` `scale` custom<F64>($scale) (`key_rows` $key_rows^)?" # tail;
 }
 
 def Kernel_AttnDecodeOp : Kernel_LaunchOp<"attn_decode", [AllTypesMatch<["out", "result"]>]> {
@@ -189,6 +190,54 @@ def Kernel_AttnDecodeOp : Kernel_LaunchOp<"attn_decode", [AllTypesMatch<["out", 
                             AnyRankedTensor:$out, I64Attr:$layer, F64Attr:$scale), common);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "`ins` `(` $q_latent `,` $q_rope `,` $kv `[` $layer `]` `,` $seq `:` type($q_latent) `,` type($q_rope) `,` type($kv) `)` `outs` `(` $out `:` type($out) `)` `scale` custom<F64>($scale)" # tail;
+}
+
+// The three ops that `--dsv3-expand-attention` makes of attn_decode. S is the program's sequences (one row each), P the
+// partitions that share the work, N the capacity of the work list, NSLOTS that of the partial results.
+def Kernel_AttnPlanOp : Kernel_LaunchOp<"attn_plan"> {
+  let summary = "Cuts the cached tokens of a decode step into work of partitions";
+  let description = [{
+    Reads the context lengths of the step; one launch serves all layers of a program. Item i is
+    `items[i] = {sequence, first page, end page, slot, context}`: pages of 64 tokens, `end page` excluded; `context` the
+    sequence's cached tokens, this step's included; `slot` the row of the partial results, or -1 when the item is the
+    whole sequence. Partition p does items [parts[p], parts[p + 1]); items are in order of sequence, then page.
+    Sequence s has the slots [splits[s], splits[s + 1]): none when it is whole, else two or more, in order of page.
+    `splits` of sequences past the step's are those of the last one; `parts` of idle partitions are empty ranges.
+
+    `split` says where a sequence may be cut and thereby changes bits; see `#kernel.split`. Shapes: items [N, 5],
+    parts [P + 1], splits [S + 1], all i32. N is at least S * `max` (by length), or P + S (even).
+  }];
+  let arguments = !con((ins Dsv3_SeqType:$seq, AnyRankedTensor:$items_out, AnyRankedTensor:$parts_out, AnyRankedTensor:$splits_out,
+                            Kernel_SplitAttr:$split), common);
+  let results = (outs AnyRankedTensor:$items, AnyRankedTensor:$parts, AnyRankedTensor:$splits);
+  let assemblyFormat = "`ins` `(` $seq `)` `outs` `(` $items_out `,` $parts_out `,` $splits_out `:` type($items_out) `,` type($parts_out) `,` type($splits_out) `)` `split` $split" # tail # " `->` type($items) `,` type($parts) `,` type($splits)";
+}
+
+def Kernel_AttnSplitOp : Kernel_LaunchOp<"attn_split"> {
+  let summary = "attn_decode over the items of a plan";
+  let description = [{
+    q_latent [T, H, latent], q_rope [T, H, rope] (a view). An item that is a whole sequence writes its row of `out`
+    [T, H, latent]; any other writes row `slot` of `partial` [NSLOTS, H, latent] f32, the result normalised over the
+    item's own keys, and of `lse` [NSLOTS, H] f32: log2 of the sum of 2^(score * scale * log2(e)) over them. Rows of
+    `out` of sequences that were cut are left for attn_combine. Online softmax as attn_prefill.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$q_latent, AnyRankedTensor:$q_rope, Dsv3_KvType:$kv, Dsv3_SeqType:$seq,
+                            AnyRankedTensor:$items, AnyRankedTensor:$parts, AnyRankedTensor:$out, AnyRankedTensor:$partial_out,
+                            AnyRankedTensor:$lse_out, I64Attr:$layer, F64Attr:$scale), common);
+  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$partial, AnyRankedTensor:$lse);
+  let assemblyFormat = "`ins` `(` $q_latent `,` $q_rope `,` $kv `[` $layer `]` `,` $seq `,` $items `,` $parts `:` type($q_latent) `,` type($q_rope) `,` type($kv) `,` type($items) `,` type($parts) `)` `outs` `(` $out `,` $partial_out `,` $lse_out `:` type($out) `,` type($partial_out) `,` type($lse_out) `)` `scale` custom<F64>($scale)" # tail # " `->` type($result) `,` type($partial) `,` type($lse)";
+}
+
+def Kernel_AttnCombineOp : Kernel_LaunchOp<"attn_combine", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Joins the partial results of sequences that were cut";
+  let description = [{
+    Row s of `out` [T, H, latent] becomes the sum over the slots of sequence s, ascending, of
+    2^(lse - log2(sum 2^lse)) * partial, in f32, rounded once. Works in place: rows of whole sequences stay.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$partial, AnyRankedTensor:$lse, AnyRankedTensor:$splits, Dsv3_SeqType:$seq,
+                            AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $partial `,` $lse `,` $splits `,` $seq `:` type($partial) `,` type($lse) `,` type($splits) `)` `outs` `(` $out `:` type($out) `)`" # tail;
 }
 
 //===-- Mixture of experts ------------------------------------------------===//

@@ -132,11 +132,11 @@ LogicalResult lower(ir::MlaAttentionOp op, Lowering &l) {
   Value keys = l.empty(loc, {blocks, heads, q.getDimSize(2), block}, q.getElementType());
   Value values = l.empty(loc, {blocks, heads, block, y.getDimSize(2)}, q.getElementType());
   auto expand = kernel::KvExpandOp::create(l.b, loc, keys.getType(), values.getType(), op.getKv(), w->key, w->value, op.getSeq(), keys, values,
-                                           op.getLayerAttr(), unbound, unscheduled,
+                                           op.getLayerAttr(), /*key_rows=*/UnitAttr(), unbound, unscheduled,
                                            l.b.getStringAttr(siblingSite(op.getSite(), "kv_expand")));
   Value out = l.empty(loc, y);
   l.replace(op, kernel::AttnPrefillOp::create(l.b, loc, y, op.getQ(), expand.getKeys(), expand.getValues(), op.getSeq(), out,
-                                              op.getScaleAttr(), unbound, unscheduled, op.getSiteAttr())
+                                              op.getScaleAttr(), /*key_rows=*/UnitAttr(), unbound, unscheduled, op.getSiteAttr())
                     ->getResults());
   return success();
 }

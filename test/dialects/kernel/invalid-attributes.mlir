@@ -53,3 +53,15 @@ func.func private @f(tensor<16x16xbf16, #kernel.packed<#dsv3.blocked<f8E4M3FN, 1
 #lay = #kernel.layout<"(n, k) -> [n, k]">
 // expected-error @+1 {{expected a scale layout exactly when there is a scheme}}
 func.func private @f(tensor<16x16xbf16, #kernel.packed<none, #lay, scale = #lay>>)
+
+// -----
+
+//===-- split -------------------------------------------------------------===//
+
+// expected-error @+1 {{expected max of 0 or of 2 or more and pages of 1 or more, got 1 and 4}}
+#split = #kernel.split<max = 1, pages = 4>
+
+// -----
+
+// expected-error @+1 {{expected max of 0 or of 2 or more and pages of 1 or more, got 8 and 0}}
+#split = #kernel.split<max = 8, pages = 0>

@@ -381,6 +381,97 @@ dsv3.program @p(%q: tensor<4x2x128xbf16>, %p: tensor<4x3x64xbf16>, %kv: !kv, %se
 
 // -----
 
+//===-- key_rows ----------------------------------------------------------===//
+
+!kv = !dsv3.kv<layers = 2, page = 64, latent = 128, rope = 64, bf16>
+dsv3.program @p(%kv: !kv, %wk: tensor<2x128x128xbf16>, %wv: tensor<2x32x128xbf16>, %seq: !dsv3.seq, %k: tensor<8x2x192x64xbf16>, %v: tensor<8x2x64x32xbf16>) {
+  // expected-error @+1 {{expected keys_out dim 3 (64) to be nope + rope (192)}}
+  %rk, %rv = kernel.kv_expand ins(%kv[0], %wk, %wv, %seq : !kv, tensor<2x128x128xbf16>, tensor<2x32x128xbf16>) outs(%k, %v : tensor<8x2x192x64xbf16>, tensor<8x2x64x32xbf16>) key_rows site "s" -> tensor<8x2x192x64xbf16>, tensor<8x2x64x32xbf16>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%q: tensor<4x2x192xbf16>, %k: tensor<8x2x192x64xbf16>, %v: tensor<8x2x64x32xbf16>, %seq: !dsv3.seq, %o: tensor<4x2x32xbf16>) {
+  // expected-error @+1 {{expected keys dim 3 (64) to equal q dim 2 (192)}}
+  %r = kernel.attn_prefill ins(%q, %k, %v, %seq : tensor<4x2x192xbf16>, tensor<8x2x192x64xbf16>, tensor<8x2x64x32xbf16>) outs(%o : tensor<4x2x32xbf16>) scale 0.125 key_rows site "s"
+  dsv3.return
+}
+
+// -----
+
+//===-- attn_plan ---------------------------------------------------------===//
+
+dsv3.program @p(%seq: !dsv3.seq, %i: tensor<32x4xi32>, %p: tensor<9xi32>, %s: tensor<5xi32>) {
+  // expected-error @+1 {{'kernel.attn_plan' op expected items_out dim 1 (4) to be 5}}
+  %a, %b, %c = kernel.attn_plan ins(%seq) outs(%i, %p, %s : tensor<32x4xi32>, tensor<9xi32>, tensor<5xi32>) split <max = 8, pages = 4> site "s" -> tensor<32x4xi32>, tensor<9xi32>, tensor<5xi32>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%seq: !dsv3.seq, %i: tensor<31x5xi32>, %p: tensor<9xi32>, %s: tensor<5xi32>) {
+  // expected-error @+1 {{expected items_out for 32 items or more, got 31}}
+  %a, %b, %c = kernel.attn_plan ins(%seq) outs(%i, %p, %s : tensor<31x5xi32>, tensor<9xi32>, tensor<5xi32>) split <max = 8, pages = 4> site "s" -> tensor<31x5xi32>, tensor<9xi32>, tensor<5xi32>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%seq: !dsv3.seq, %i: tensor<11x5xi32>, %p: tensor<9xi32>, %s: tensor<5xi32>) {
+  // expected-error @+1 {{expected items_out for 12 items or more, got 11}}
+  %a, %b, %c = kernel.attn_plan ins(%seq) outs(%i, %p, %s : tensor<11x5xi32>, tensor<9xi32>, tensor<5xi32>) split <max = 0, pages = 1> site "s" -> tensor<11x5xi32>, tensor<9xi32>, tensor<5xi32>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%seq: !dsv3.seq, %i: tensor<32x5xi32>, %p: tensor<1xi32>, %s: tensor<5xi32>) {
+  // expected-error @+1 {{expected at least one sequence and one partition, got 4 and 0}}
+  %a, %b, %c = kernel.attn_plan ins(%seq) outs(%i, %p, %s : tensor<32x5xi32>, tensor<1xi32>, tensor<5xi32>) split <max = 8, pages = 4> site "s" -> tensor<32x5xi32>, tensor<1xi32>, tensor<5xi32>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%seq: !dsv3.seq, %i: tensor<32x5xi64>, %p: tensor<9xi32>, %s: tensor<5xi32>) {
+  // expected-error @+1 {{expected items_out of i32, got 'tensor<32x5xi64>'}}
+  %a, %b, %c = kernel.attn_plan ins(%seq) outs(%i, %p, %s : tensor<32x5xi64>, tensor<9xi32>, tensor<5xi32>) split <max = 8, pages = 4> site "s" -> tensor<32x5xi64>, tensor<9xi32>, tensor<5xi32>
+  dsv3.return
+}
+
+// -----
+
+//===-- attn_split --------------------------------------------------------===//
+
+!kv = !dsv3.kv<layers = 2, page = 64, latent = 128, rope = 64, bf16>
+dsv3.program @p(%q: tensor<4x2x128xbf16>, %p: tensor<4x2x64xbf16>, %kv: !kv, %seq: !dsv3.seq, %i: tensor<32x5xi32>, %n: tensor<9xi32>, %o: tensor<4x2x128xbf16>, %part: tensor<8x2x128xbf16>, %lse: tensor<8x2xf32>) {
+  // expected-error @+1 {{'kernel.attn_split' op expected partial_out of f32, got 'tensor<8x2x128xbf16>'}}
+  %a, %b, %c = kernel.attn_split ins(%q, %p, %kv[0], %seq, %i, %n : tensor<4x2x128xbf16>, tensor<4x2x64xbf16>, !kv, tensor<32x5xi32>, tensor<9xi32>) outs(%o, %part, %lse : tensor<4x2x128xbf16>, tensor<8x2x128xbf16>, tensor<8x2xf32>) scale 0.125 site "s" -> tensor<4x2x128xbf16>, tensor<8x2x128xbf16>, tensor<8x2xf32>
+  dsv3.return
+}
+
+// -----
+
+!kv = !dsv3.kv<layers = 2, page = 64, latent = 128, rope = 64, bf16>
+dsv3.program @p(%q: tensor<4x2x128xbf16>, %p: tensor<4x2x64xbf16>, %kv: !kv, %seq: !dsv3.seq, %i: tensor<32x5xi32>, %n: tensor<9xi32>, %o: tensor<4x2x128xbf16>, %part: tensor<8x2x128xf32>, %lse: tensor<9x2xf32>) {
+  // expected-error @+1 {{expected lse_out dim 0 (9) to equal partial_out dim 0 (8)}}
+  %a, %b, %c = kernel.attn_split ins(%q, %p, %kv[0], %seq, %i, %n : tensor<4x2x128xbf16>, tensor<4x2x64xbf16>, !kv, tensor<32x5xi32>, tensor<9xi32>) outs(%o, %part, %lse : tensor<4x2x128xbf16>, tensor<8x2x128xf32>, tensor<9x2xf32>) scale 0.125 site "s" -> tensor<4x2x128xbf16>, tensor<8x2x128xf32>, tensor<9x2xf32>
+  dsv3.return
+}
+
+// -----
+
+//===-- attn_combine ------------------------------------------------------===//
+
+dsv3.program @p(%part: tensor<8x2x128xf32>, %lse: tensor<8x2xf32>, %s: tensor<4xi32>, %seq: !dsv3.seq, %o: tensor<4x2x128xbf16>) {
+  // expected-error @+1 {{'kernel.attn_combine' op expected splits of 5 entries (one row a sequence), got 4}}
+  %r = kernel.attn_combine ins(%part, %lse, %s, %seq : tensor<8x2x128xf32>, tensor<8x2xf32>, tensor<4xi32>) outs(%o : tensor<4x2x128xbf16>) site "s"
+  dsv3.return
+}
+
+// -----
+
 //===-- route -------------------------------------------------------------===//
 
 dsv3.program @p(%l: tensor<4x8xf32>, %b: tensor<8xf32>, %i: tensor<4x2xi32>, %w: tensor<4x2xf32>) {

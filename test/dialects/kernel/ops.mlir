@@ -116,6 +116,30 @@ dsv3.program @attention(%q: tensor<16x2x192xbf16>, %a: tensor<16x192xbf16>, %gam
   dsv3.return
 }
 
+// CHECK-LABEL: dsv3.program @device_attention
+dsv3.program @device_attention(%q: tensor<16x2x192xbf16>, %wk: tensor<2x128x128xbf16>, %wv: tensor<2x96x128xbf16>, %ql: tensor<16x2x128xbf16>, %qr: tensor<16x2x64xbf16>, %seq: !dsv3.seq, %kv: !kv) {
+  %k0 = kernel.empty : tensor<8x2x64x192xbf16>
+  %v0 = kernel.empty : tensor<8x2x64x96xbf16>
+  // CHECK: %keys, %values = kernel.kv_expand {{.*}} outs(%0, %1 : tensor<8x2x64x192xbf16>, tensor<8x2x64x96xbf16>) key_rows site "expand"
+  %k, %v = kernel.kv_expand ins(%kv[1], %wk, %wv, %seq : !kv, tensor<2x128x128xbf16>, tensor<2x96x128xbf16>) outs(%k0, %v0 : tensor<8x2x64x192xbf16>, tensor<8x2x64x96xbf16>) key_rows site "expand" -> tensor<8x2x64x192xbf16>, tensor<8x2x64x96xbf16>
+  %o0 = kernel.empty : tensor<16x2x96xbf16>
+  // CHECK: kernel.attn_prefill {{.*}} scale 0.125 key_rows site "attn"
+  %o = kernel.attn_prefill ins(%q, %k, %v, %seq : tensor<16x2x192xbf16>, tensor<8x2x64x192xbf16>, tensor<8x2x64x96xbf16>) outs(%o0 : tensor<16x2x96xbf16>) scale 0.125 key_rows site "attn"
+  %i0 = kernel.empty : tensor<128x5xi32>
+  %p0 = kernel.empty : tensor<67xi32>
+  %s0 = kernel.empty : tensor<17xi32>
+  // CHECK: %items, %parts, %splits = kernel.attn_plan ins(%arg5) outs(%4, %5, %6 : tensor<128x5xi32>, tensor<67xi32>, tensor<17xi32>) split <max = 8, pages = 4> site "attn_plan" -> tensor<128x5xi32>, tensor<67xi32>, tensor<17xi32>
+  %items, %parts, %splits = kernel.attn_plan ins(%seq) outs(%i0, %p0, %s0 : tensor<128x5xi32>, tensor<67xi32>, tensor<17xi32>) split <max = 8, pages = 4> site "attn_plan" -> tensor<128x5xi32>, tensor<67xi32>, tensor<17xi32>
+  %a0 = kernel.empty : tensor<16x2x128xbf16>
+  %a1 = kernel.empty : tensor<128x2x128xf32>
+  %a2 = kernel.empty : tensor<128x2xf32>
+  // CHECK: %result, %partial, %lse = kernel.attn_split ins(%arg3, %arg4, %arg6[1], %arg5, %items, %parts : tensor<16x2x128xbf16>, tensor<16x2x64xbf16>, !kv, tensor<128x5xi32>, tensor<67xi32>) outs(%7, %8, %9 : tensor<16x2x128xbf16>, tensor<128x2x128xf32>, tensor<128x2xf32>) scale 0.072168784 site "attn" -> tensor<16x2x128xbf16>, tensor<128x2x128xf32>, tensor<128x2xf32>
+  %r, %partial, %lse = kernel.attn_split ins(%ql, %qr, %kv[1], %seq, %items, %parts : tensor<16x2x128xbf16>, tensor<16x2x64xbf16>, !kv, tensor<128x5xi32>, tensor<67xi32>) outs(%a0, %a1, %a2 : tensor<16x2x128xbf16>, tensor<128x2x128xf32>, tensor<128x2xf32>) scale 0.072168784 site "attn" -> tensor<16x2x128xbf16>, tensor<128x2x128xf32>, tensor<128x2xf32>
+  // CHECK: %10 = kernel.attn_combine ins(%partial, %lse, %splits, %arg5 : tensor<128x2x128xf32>, tensor<128x2xf32>, tensor<17xi32>) outs(%result : tensor<16x2x128xbf16>) site "attn_combine"
+  %l = kernel.attn_combine ins(%partial, %lse, %splits, %seq : tensor<128x2x128xf32>, tensor<128x2xf32>, tensor<17xi32>) outs(%r : tensor<16x2x128xbf16>) site "attn_combine"
+  dsv3.return
+}
+
 //===-- Mixture of experts ------------------------------------------------===//
 
 // CHECK-LABEL: dsv3.program @experts
