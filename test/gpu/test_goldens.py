@@ -1,0 +1,80 @@
+"""bf16 on the GPU against float32 on x86 and the goldens of HuggingFace transformers.
+
+The texts are the goldens' greedy texts, given as prompts (teacher forcing), as in test/e2e/test_bf16.py.
+"""
+import numpy as np
+import pytest
+
+import contract
+import prepare
+import tools
+
+CUDA = "--device=cuda"
+DECODE_TOLERANCE = 0.1   # log probabilities in bf16: decode (absorbed attention) against prefill (expanded keys)
+W8A8_MEAN_KL = 5e-3      # two FP8 implementations, which round at different places
+
+
+def log_softmax(logits):
+    x = logits.astype(np.float64)
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def divergence(want, got):
+    p, q = log_softmax(want), log_softmax(got)
+    return (np.exp(p) * (p - q)).sum(-1)
+
+
+@pytest.fixture(scope="module")
+def runs(bf16, goldens):
+    """text -> (number of prompt tokens, logits of all its positions)."""
+    return {name: (start, tools.forward(bf16, ids, CUDA)[1]["logits"])
+            for name, (ids, start) in prepare.texts(goldens).items()}
+
+
+def test_mean_divergence_from_float32(runs, reference):
+    every = []
+    for name, (_, logits) in runs.items():
+        kl = divergence(reference[name], logits[-len(reference[name]):])
+        print(f"{name}: mean KL {kl.mean():.1e}, worst {kl.max():.1e}")
+        every.append(kl)
+    assert np.concatenate(every).mean() < contract.BF16_MEAN_KL
+
+
+@pytest.mark.parametrize("name", contract.PROMPTS)
+def test_last_logits_of_the_prompt(runs, goldens, name):
+    start, logits = runs[name]
+    kl = divergence(goldens[f"{name}.last_logits"], logits[start - 1])
+    assert kl < 1e-2, f"{name}: KL {kl:.1e}"
+
+
+def test_greedy_choices_agree(runs, goldens):
+    same = []
+    for name in contract.PROMPTS:
+        start, logits = runs[name]
+        window = logits[start - 1:start - 1 + contract.GREEDY_TOKENS].argmax(-1)
+        same.append(window == goldens[f"{name}.greedy_ids"])
+    assert np.concatenate(same).mean() >= contract.BF16_GREEDY_AGREEMENT
+
+
+@pytest.mark.parametrize("name", contract.PROMPTS)
+def test_decode_agrees_with_prefill(bf16, goldens, name):
+    """Log probabilities of generated tokens, against the same text given as a prompt."""
+    prompt = goldens[f"{name}.input_ids"]
+    result = tools.generate(bf16, tools.ids_flag(prompt), "--max-tokens", contract.GREEDY_TOKENS, "--ignore-eos", CUDA)
+    ids = np.concatenate((prompt, result["ids"]))
+    logits = tools.forward(bf16, ids, CUDA)[1]["logits"][len(prompt) - 1:-1]
+    want = np.take_along_axis(log_softmax(logits), np.array(result["ids"])[:, None], -1)[:, 0]
+    error = np.abs(np.array(result["logprobs"]) - want)
+    print(f"{name}: worst {error.max():.1e}")
+    assert np.median(error) < DECODE_TOLERANCE / 5 and (error < DECODE_TOLERANCE).mean() > 0.95
+
+
+def test_fp8_activations(fp8_block, w8a8_goldens):
+    every = []
+    for name in contract.PROMPTS:
+        logits = tools.forward(fp8_block, w8a8_goldens[f"{name}.input_ids"], CUDA)[1]["logits"]
+        kl = divergence(w8a8_goldens[f"{name}.last_logits"], logits[-1])
+        print(f"{name}: KL {kl:.1e}")
+        every.append(kl)
+    assert np.mean(every) < W8A8_MEAN_KL
