@@ -1,20 +1,10 @@
 // What every x86 emitter shares: where an operand's references are, and how rows are addressed.
 #pragma once
 
+#include "codegen/targets/RefMap.h"
 #include "codegen/x86/KernelBuilder.h"
 
 namespace dsv3::codegen {
-
-/// References of a launch by operand (see KernelEmitter: the order is a contract).
-class RefMap {
-public:
-  RefMap(mlir::Operation *op, size_t stepFields);
-  /// First reference of operand `i`; a packed weight's scale follows its data, step fields follow each other.
-  unsigned of(unsigned operand) const { return first[operand]; }
-
-private:
-  llvm::SmallVector<unsigned> first;
-};
 
 /// A plain tensor operand inside a kernel: rows of `stride` elements from `base`.
 struct RowOperand {

@@ -4,15 +4,10 @@ using namespace mlir;
 
 namespace dsv3::codegen {
 
-int64_t elemBytes(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
-
-KernelBuilder::KernelBuilder(LLVM::LLVMFuncOp fn, const CpuVariant &variant)
-    : variant(variant), b(fn.getLoc(), fn.getContext()) {
+KernelBuilder::KernelBuilder(LLVM::LLVMFuncOp fn, const CpuVariant &variant) : BodyBuilder(fn.getLoc(), 64), variant(variant) {
   Block *entry = fn.addEntryBlock(b);
   b.setInsertionPointToEnd(entry);
-  MLIRContext *ctx = fn.getContext();
-  i8 = b.getIntegerType(8), i16 = b.getIntegerType(16), i32 = b.getI32Type(), i64 = b.getI64Type();
-  f32 = b.getF32Type(), bf16 = b.getBF16Type(), ptr = LLVM::LLVMPointerType::get(ctx);
+  ptr = LLVM::LLVMPointerType::get(fn.getContext());
   vf32 = vec(f32), vi32 = vec(i32), vi16 = vec(i16);
   bufs = entry->getArgument(0), scalars = entry->getArgument(1);
   begin = entry->getArgument(2), end = entry->getArgument(3), scratch = entry->getArgument(4);
@@ -23,58 +18,15 @@ void KernelBuilder::finish() { LLVM::ReturnOp::create(b, ValueRange{}); }
 Value KernelBuilder::buf(unsigned i) { return load(ptr, at(bufs, int64_t(i) * 8), 8); }
 Value KernelBuilder::scalar(unsigned i) { return load(i64, at(scalars, int64_t(i) * 8), 8); }
 
-//===-- Constants ---------------------------------------------------------===//
-
-Value KernelBuilder::idx(int64_t v) { return cint(i64, v); }
-
-Value KernelBuilder::cint(Type type, int64_t v) {
-  if (auto vt = dyn_cast<VectorType>(type))
-    return arith::ConstantOp::create(b, DenseElementsAttr::get(vt, b.getIntegerAttr(vt.getElementType(), v)));
-  return arith::ConstantOp::create(b, b.getIntegerAttr(type, v));
-}
-
-Value KernelBuilder::cf(Type type, double v) {
-  if (auto vt = dyn_cast<VectorType>(type))
-    return arith::ConstantOp::create(b, DenseElementsAttr::get(vt, b.getFloatAttr(vt.getElementType(), v)));
-  return arith::ConstantOp::create(b, b.getFloatAttr(type, v));
-}
-
 Value KernelBuilder::splat(Value scalar, int64_t lanes) {
   return vector::BroadcastOp::create(b, vec(scalar.getType(), lanes), scalar);
 }
 
-//===-- Integers ----------------------------------------------------------===//
-
-Value KernelBuilder::add(Value a, Value c) { return arith::AddIOp::create(b, a, c); }
-Value KernelBuilder::add(Value a, int64_t c) { return c ? add(a, cint(a.getType(), c)) : a; }
-Value KernelBuilder::sub(Value a, Value c) { return arith::SubIOp::create(b, a, c); }
-Value KernelBuilder::mul(Value a, Value c) { return arith::MulIOp::create(b, a, c); }
-Value KernelBuilder::mul(Value a, int64_t c) { return c == 1 ? a : mul(a, cint(a.getType(), c)); }
-Value KernelBuilder::div(Value a, int64_t c) { return c == 1 ? a : arith::DivUIOp::create(b, a, cint(a.getType(), c)).getResult(); }
-Value KernelBuilder::rem(Value a, int64_t c) { return arith::RemUIOp::create(b, a, cint(a.getType(), c)); }
-Value KernelBuilder::minI(Value a, Value c) { return arith::MinSIOp::create(b, a, c); }
-Value KernelBuilder::maxI(Value a, Value c) { return arith::MaxSIOp::create(b, a, c); }
-Value KernelBuilder::lt(Value a, Value c) { return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, a, c); }
-Value KernelBuilder::eq(Value a, Value c) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, a, c); }
-Value KernelBuilder::ge(Value a, Value c) { return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, a, c); }
-Value KernelBuilder::toI64(Value v) { return arith::ExtSIOp::create(b, i64, v); }
-
 //===-- Memory ------------------------------------------------------------===//
-
-Value KernelBuilder::at(Value base, Value bytes) { return LLVM::GEPOp::create(b, ptr, i8, base, ArrayRef<LLVM::GEPArg>{bytes}); }
-
-Value KernelBuilder::at(Value base, int64_t bytes) { return bytes ? at(base, idx(bytes)) : base; }
 
 static unsigned naturalAlign(Type type) {
   Type elem = getElementTypeOrSelf(type);
   return isa<LLVM::LLVMPointerType>(elem) ? 8 : unsigned(elemBytes(elem));
-}
-
-Value KernelBuilder::load(Type type, Value address, unsigned align) {
-  return LLVM::LoadOp::create(b, type, address, align ? align : naturalAlign(type));
-}
-void KernelBuilder::store(Value value, Value address, unsigned align) {
-  LLVM::StoreOp::create(b, value, address, align ? align : naturalAlign(value.getType()));
 }
 
 Value KernelBuilder::loadI32(Value base, Value index) { return toI64(load(i32, at(base, mul(index, 4)))); }
@@ -121,18 +73,6 @@ void KernelBuilder::storeScalarF32(Type elem, Value value, Value address) {
 
 //===-- Floats ------------------------------------------------------------===//
 
-Value KernelBuilder::fadd(Value a, Value c) { return arith::AddFOp::create(b, a, c); }
-Value KernelBuilder::fsub(Value a, Value c) { return arith::SubFOp::create(b, a, c); }
-Value KernelBuilder::fmul(Value a, Value c) { return arith::MulFOp::create(b, a, c); }
-Value KernelBuilder::fdiv(Value a, Value c) { return arith::DivFOp::create(b, a, c); }
-Value KernelBuilder::fma(Value a, Value c, Value acc) { return LLVM::FMAOp::create(b, a, c, acc); }
-Value KernelBuilder::fmax(Value a, Value c) {
-  // A compare and a select is exactly vmaxps; the IEEE maximum would cost NaN handling.
-  Value gt = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, a, c);
-  return arith::SelectOp::create(b, gt, a, c);
-}
-Value KernelBuilder::fsqrt(Value a) { return LLVM::SqrtOp::create(b, a); }
-
 Value KernelBuilder::roundTo(Type elem, Value v) {
   if (elem.isF32())
     return v;
@@ -163,44 +103,6 @@ Value KernelBuilder::fromBF16(Value bits) {
   return arith::BitcastOp::create(b, like(f32), wide);
 }
 
-Value KernelBuilder::exp(Value x) {
-  // Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, the product n ln 2 in two parts, then 1 + r + r^2 q(r) with q
-  // of degree 4 fitted to e^r by reweighted least squares (error 3.1e-9; Taylor's would be 1.2e-7), and 2^n through
-  // the exponent bits.
-  Type type = x.getType(), itype = i32;
-  if (auto vt = dyn_cast<VectorType>(type))
-    itype = vec(i32, vt.getNumElements());
-  Value lo = cf(type, -87.0), hi = cf(type, 88.0);
-  Value under = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, lo);
-  Value clamped = arith::SelectOp::create(b, under, lo, x);
-  Value over = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, clamped, hi);
-  clamped = arith::SelectOp::create(b, over, hi, clamped);
-  // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, and leaves n in the low bits.
-  Value magic = cf(type, 12582912.0);
-  Value shifted = fma(clamped, cf(type, 1.44269504088896341), magic);
-  Value n = fsub(shifted, magic);
-  Value r = fma(n, cf(type, -0.693145751953125), clamped);
-  r = fma(n, cf(type, -1.428606765330187e-06), r);
-  Value p = cf(type, 0x1.6a2434p-10);
-  for (double c : {0x1.1239e2p-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2, 1.0, 1.0})
-    p = fma(p, r, cf(type, c));
-  Value bits = arith::BitcastOp::create(b, itype, shifted);
-  Value exponent = arith::ShLIOp::create(b, bits, cint(itype, 23)); // the magic's own low bits are zero
-  Value scaled = arith::BitcastOp::create(b, type, add(arith::BitcastOp::create(b, itype, p), exponent));
-  return arith::SelectOp::create(b, under, cf(type, 0.0), scaled);
-}
-
-Value KernelBuilder::sigmoid(Value x) {
-  Type type = x.getType();
-  Value e = exp(fsub(cf(type, 0.0), x));
-  return fdiv(cf(type, 1.0), fadd(cf(type, 1.0), e));
-}
-Value KernelBuilder::silu(Value x) {
-  Type type = x.getType();
-  Value e = exp(fsub(cf(type, 0.0), x));
-  return fdiv(x, fadd(cf(type, 1.0), e));
-}
-
 Value KernelBuilder::reduce(Value v, llvm::function_ref<Value(Value, Value)> combine) {
   for (int32_t half = kLanes / 2; half >= 1; half /= 2) {
     SmallVector<int32_t> low, high;
@@ -217,53 +119,6 @@ Value KernelBuilder::reduceAdd(Value v) {
 }
 Value KernelBuilder::reduceMax(Value v) {
   return reduce(v, [&](Value a, Value c) { return fmax(a, c); });
-}
-
-//===-- Control flow ------------------------------------------------------===//
-
-void KernelBuilder::loop(Value lb, Value ub, int64_t step, llvm::function_ref<void(Value)> body) {
-  loop(lb, ub, step, {}, [&](Value iv, ValueRange) {
-    body(iv);
-    return SmallVector<Value>();
-  });
-}
-void KernelBuilder::loop(int64_t lb, int64_t ub, int64_t step, llvm::function_ref<void(Value)> body) {
-  if (lb + step >= ub) { // at most one turn: no loop
-    if (lb < ub)
-      body(idx(lb));
-    return;
-  }
-  loop(idx(lb), idx(ub), step, body);
-}
-
-SmallVector<Value> KernelBuilder::loop(Value lb, Value ub, int64_t step, ValueRange init,
-                                       llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  auto op = scf::ForOp::create(b, lb, ub, idx(step), init);
-  OpBuilder::InsertionGuard guard(b);
-  Block *block = op.getBody();
-  if (init.empty()) // without carried values the builder has already added the terminator
-    b.setInsertionPoint(block->getTerminator());
-  else
-    b.setInsertionPointToEnd(block);
-  SmallVector<Value> next = body(op.getInductionVar(), op.getRegionIterArgs());
-  if (!init.empty())
-    scf::YieldOp::create(b, next);
-  return SmallVector<Value>(op.getResults());
-}
-
-void KernelBuilder::when(Value condition, llvm::function_ref<void()> body) {
-  auto op = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(op.thenBlock()->getTerminator());
-  body();
-}
-void KernelBuilder::when(Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise) {
-  auto op = scf::IfOp::create(b, condition, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(op.thenBlock()->getTerminator());
-  body();
-  b.setInsertionPoint(op.elseBlock()->getTerminator());
-  otherwise();
 }
 
 } // namespace dsv3::codegen

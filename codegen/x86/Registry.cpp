@@ -18,20 +18,6 @@ const KernelRegistry &x86Registry() {
   return registry;
 }
 
-RefMap::RefMap(Operation *op, size_t stepFields) {
-  unsigned next = 0;
-  for (Value operand : op->getOperands()) {
-    first.push_back(next);
-    auto tensor = dyn_cast<RankedTensorType>(operand.getType());
-    if (isa<ir::SeqType>(operand.getType()))
-      next += unsigned(stepFields);
-    else if (tensor && isa_and_nonnull<kernel::PackedAttr>(tensor.getEncoding()))
-      next += unsigned(kernel::getPackedParts(tensor).size());
-    else
-      next += 1;
-  }
-}
-
 kernel::NumericsAttr X86Emitter::numerics(Operation *op) const {
   Type f32 = Float32Type::get(op->getContext());
   return kernel::NumericsAttr::get(op->getContext(), f32, f32, "k_ascending", 0);

@@ -22,8 +22,10 @@ LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
                                    int64_t keyBlock) {
   if (!isa<FloatType>(acc) && !acc.isInteger(32))
     return emitError() << "expected acc of float or i32, got " << acc;
-  if (chain != "k_ascending" && chain != "lanes16")
-    return emitError() << "expected chain k_ascending or lanes16, got '" << chain << "'";
+  StringRef lanes = chain;
+  int64_t count = 0;
+  if (chain != "k_ascending" && !(lanes.consume_front("lanes") && !lanes.getAsInteger(10, count) && count > 1))
+    return emitError() << "expected chain k_ascending or lanesN with N above 1, got '" << chain << "'";
   if (keyBlock < 0)
     return emitError() << "expected keyBlock of 0 or more, got " << keyBlock;
   return success();

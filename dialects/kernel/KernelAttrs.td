@@ -16,7 +16,7 @@ def Kernel_NumericsAttr : Kernel_Attr<"Numerics", "numerics"> {
   let description = [{
     A closed list; a new field is a reviewed change. `acc`: accumulation type. `mul`: type of the
     multiplied values. `chain`: "k_ascending" (one chain of additions per result, k ascending) or
-    "lanes16" (16 interleaved chains, then a fixed tree). `key_block`: keys per online softmax step,
+    "lanesN" (N interleaved chains, lane i takes k = i, i + N, ..., then a tree that N fixes: "lanes16"). `key_block`: keys per online softmax step,
     counted from position 0; 0 where there is no softmax.
   }];
   let parameters = (ins "::mlir::Type":$acc, "::mlir::Type":$mul, StringRefParameter<"order of additions">:$chain,

@@ -73,7 +73,7 @@ def Kernel_EmbedOp : Kernel_LaunchOp<"embed", [AllTypesMatch<["out", "result"]>]
 
 def Kernel_NormOp : Kernel_LaunchOp<"norm", [AllTypesMatch<["out", "result"]>]> {
   let summary = "Root mean square norm of rows: x [T, D] (maybe a view), gamma [D] -> [T, D]";
-  let description = [{As dsv3.rms_norm without residual. Sum of squares in 16 interleaved chains, then a fixed tree.}];
+  let description = [{As dsv3.rms_norm without residual. Sum of squares in interleaved chains as numerics say, then a fixed tree.}];
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$gamma, AnyRankedTensor:$out, F64Attr:$eps), common);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "`ins` `(` $x `,` $gamma `:` type($x) `,` type($gamma) `)` `outs` `(` $out `:` type($out) `)` `eps` custom<F64>($eps)" # tail;

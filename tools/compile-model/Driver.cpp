@@ -1,6 +1,7 @@
 #include "tools/compile-model/Driver.h"
 
 #include "codegen/emit/Package.h"
+#include "codegen/targets/DeviceEmitter.h"
 #include "codegen/targets/Targets.h"
 #include "frontends/huggingface/Import.h"
 #include "passes/Pipeline.h"
@@ -232,6 +233,7 @@ private:
 
 Result<std::string> compileModel(const CommandLine &line) {
   codegen::registerTarget(codegen::kDefaultTarget, codegen::x86Registry);
+  codegen::registerTarget("sm_90a", codegen::sm90Registry);
   return Compilation(line).run();
 }
 

@@ -4,6 +4,7 @@
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
+#include "codegen/targets/DeviceEmitter.h"
 #include "codegen/targets/Targets.h"
 #include "dialects/dsv3/Dsv3Dialect.h"
 #include "dialects/kernel/KernelDialect.h"
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   mlir::registerAllPasses();
   dsv3::registerAllPasses();
   dsv3::codegen::registerTarget(dsv3::codegen::kDefaultTarget, dsv3::codegen::x86Registry);
+  dsv3::codegen::registerTarget("sm_90a", dsv3::codegen::sm90Registry);
   dsv3::codegen::registerTarget("test", dsv3::codegen::testRegistry);
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);

@@ -8,8 +8,13 @@
 
 // -----
 
-// expected-error @+1 {{expected chain k_ascending or lanes16, got 'any'}}
+// expected-error @+1 {{expected chain k_ascending or lanesN with N above 1, got 'any'}}
 #num = #kernel.numerics<acc = f32, mul = f32, chain = "any">
+
+// -----
+
+// expected-error @+1 {{expected chain k_ascending or lanesN with N above 1, got 'lanes1'}}
+#num = #kernel.numerics<acc = f32, mul = f32, chain = "lanes1">
 
 // -----
 

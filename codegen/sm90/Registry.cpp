@@ -1,0 +1,15 @@
+// The emitters of the sm_90a target. The first legal emitter of an op wins: special cases stand before general ones.
+#include "codegen/sm90/EmitterBase.h"
+
+namespace dsv3::codegen {
+
+const KernelRegistry &sm90Registry() {
+  static const KernelRegistry registry = [] {
+    KernelRegistry r;
+    addSimtEmitters(r);
+    return r;
+  }();
+  return registry;
+}
+
+} // namespace dsv3::codegen

@@ -1,0 +1,181 @@
+// Rotary embedding, and the kernel that writes the paged cache.
+#include "codegen/sm90/simt/RowNorm.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+namespace {
+
+/// Rotates pairs of lanes by a table row (cosines, then sines): `pairs` at a time, so that every access is a vector.
+struct Rotation {
+  /// `whole`: which row strides and offsets (in elements) the vectors of source and destination must divide.
+  Rotation(Attribute rope, int64_t alignment) : rope(cast<ir::RopeAttr>(rope)) {
+    int64_t most = this->rope.getInterleaved() ? alignment / 2 : alignment;
+    for (pairs = 4; pairs > 1 && (most % pairs || half() % pairs);)
+      pairs /= 2;
+  }
+  int64_t half() const { return rope.getDims() / 2; }
+  int64_t items() const { return half() / pairs; }
+
+  /// Item `item` (i32): `source` and `destination` are the addresses of the first rotated lane. They may be equal: an
+  /// item reads its lanes before it writes them, and no other item has them.
+  void rotate(SimtBuilder &k, Value item, Value tableRow, const Rows &from, Value source, Type to, Value destination) const {
+    Value first = k.mul(item, pairs);
+    Lanes cosine = k.loadF32(k.f32, k.element(tableRow, first, 4), pairs, true);
+    Lanes sine = k.loadF32(k.f32, k.element(tableRow, k.add(first, half()), 4), pairs, true);
+    bool interleaved = rope.getInterleaved();
+    auto at = [&](Value base, Type elem, Value lane) { return k.element(base, lane, elemBytes(elem)); };
+    Value low = interleaved ? k.mul(first, 2) : first, high = k.add(first, half());
+    Lanes x = from.load(k, at(source, from.elem, low), interleaved ? 2 * pairs : pairs);
+    if (!interleaved)
+      x.append(from.load(k, at(source, from.elem, high), pairs));
+    for (int64_t i = 0; i < pairs; ++i) {
+      Value &a = x[interleaved ? 2 * i : i], &c = x[interleaved ? 2 * i + 1 : i + pairs];
+      Value turned = k.fsub(k.fmul(a, cosine[i]), k.fmul(c, sine[i]));
+      c = k.fadd(k.fmul(c, cosine[i]), k.fmul(a, sine[i]));
+      a = turned;
+    }
+    ArrayRef<Value> lanes = x;
+    if (interleaved)
+      return k.storeF32(to, lanes, at(destination, to, low));
+    k.storeF32(to, lanes.take_front(pairs), at(destination, to, low));
+    k.storeF32(to, lanes.drop_front(pairs), at(destination, to, high));
+  }
+
+  ir::RopeAttr rope;
+  int64_t pairs;
+};
+
+/// kernel.rope: x, table, seq, out. An item is a vector of pairs, or of lanes that pass.
+class RopeEmitter : public FlatEmitter {
+public:
+  RopeEmitter() : FlatEmitter("kernel.rope", "sm90.rope") {}
+  LaunchSignature signature(Operation *) const override { return {{DSV3_FIELD_TOKEN_POS}, {}}; }
+  DeviceCost cost(Operation *op) const override {
+    auto rope = cast<kernel::RopeOp>(op);
+    double lanes = double(rowCapacity(rope.getX())) * double(inPlace(rope) ? rope.getRope().getDims() : lastDim(rope.getX()));
+    double bytes = elemBytes(tensorType(rope.getX()).getElementType()) + elemBytes(tensorType(rope.getOut()).getElementType());
+    return {lanes * bytes + double(tensorType(rope.getX()).getDimSize(0) * rope.getRope().getDims() * 4), 0};
+  }
+
+protected:
+  static bool inPlace(kernel::RopeOp rope) { return kernel::getRowAccess(rope.getX()).base == kernel::getRowAccess(rope.getOut()).base; }
+  /// Lanes after the rotated ones.
+  static int64_t after(kernel::RopeOp rope) { return lastDim(rope.getX()) - int64_t(rope.getAt()) - rope.getRope().getDims(); }
+  static Rotation rotation(kernel::RopeOp rope) { return Rotation(rope.getRope(), vectorWidth(rope, {0, 3}, {int64_t(rope.getAt())})); }
+  static int64_t copyWidth(kernel::RopeOp rope) {
+    return vectorWidth(rope, {0, 3}, {int64_t(rope.getAt()), int64_t(rope.getRope().getDims()), after(rope)});
+  }
+  static int64_t copies(kernel::RopeOp rope) {
+    return inPlace(rope) ? 0 : (lastDim(rope.getX()) - int64_t(rope.getRope().getDims())) / copyWidth(rope);
+  }
+
+  int64_t items(Operation *op) const override {
+    auto rope = cast<kernel::RopeOp>(op);
+    return copies(rope) + rotation(rope).items();
+  }
+
+  void item(Operation *op, SimtBuilder &k, const RefMap &refs, Value row, Value item) const override {
+    auto rope = cast<kernel::RopeOp>(op);
+    Rows x = rows(k, refs, op, 0), table = rows(k, refs, op, 1), out = rows(k, refs, op, 3);
+    RankedTensorType type = tensorType(rope.getX());
+    Value at = k.idx(rope.getAt());
+    auto rotate = [&](Value index) {
+      Value token = type.getRank() == 3 ? k.div(row, type.getDimSize(1)) : row;
+      Value position = k.loadScalar(k.i32, k.element(k.param(refs.of(2)), token, 4), /*readOnly=*/true);
+      rotation(rope).rotate(k, index, table.at(k, position), x, x.at(k, row, at), out.elem, out.at(k, row, at));
+    };
+    int64_t passing = copies(rope);
+    if (!passing)
+      return rotate(item);
+    int64_t n = copyWidth(rope);
+    k.when(
+        k.lt(item, k.idx(passing)),
+        [&] {
+          Value lane = k.mul(item, n), behind = k.add(lane, rope.getRope().getDims());
+          lane = k.select(k.lt(lane, at), lane, behind);
+          k.storeF32(out.elem, x.load(k, x.at(k, row, lane), n), out.at(k, row, lane));
+        },
+        [&] { rotate(k.add(item, -passing)); });
+  }
+};
+
+/// kernel.kv_append: kv_a, gamma, table, seq, kv; one block a token.
+class KvAppendEmitter : public SimtEmitter {
+public:
+  KvAppendEmitter() : SimtEmitter("kernel.kv_append", "sm90.kv_append") {}
+  std::string whyIllegal(Operation *op) const override {
+    if (std::string why = floatsOnly(op); !why.empty())
+      return why;
+    ir::KvType kv = cast<kernel::KvAppendOp>(op).getKv().getType();
+    if (!isa<Float32Type, BFloat16Type>(kv.getElem()))
+      return "the cache must be f32 or bf16";
+    return RowNorm::whyIllegal(kv.getLatent());
+  }
+  kernel::NumericsAttr numerics(Operation *op) const override { return plan(op).numerics(op->getContext()); }
+  LaunchSignature signature(Operation *op) const override {
+    return {{DSV3_FIELD_TOKEN_POS, DSV3_FIELD_TOKEN_SLOT}, {int64_t(cast<kernel::KvAppendOp>(op).getLayer())}};
+  }
+  DeviceCost cost(Operation *op) const override {
+    ir::KvType kv = cast<kernel::KvAppendOp>(op).getKv().getType();
+    double row = double(kv.getLatent() + kv.getRope());
+    int64_t bytes = elemBytes(kv.getElem()) + elemBytes(tensorType(op->getOperand(0)).getElementType());
+    return {double(rowCapacity(op->getOperand(0))) * (row * double(bytes) + double(kv.getRope() * 4)), 0};
+  }
+
+protected:
+  /// What source rows, cache rows and their two parts are whole multiples of, in elements.
+  static int64_t alignment(Operation *op) {
+    ir::KvType kv = cast<kernel::KvAppendOp>(op).getKv().getType();
+    return vectorWidth(op, {0, 1}, {kv.getLatent(), kv.getRope()});
+  }
+  static RowNorm plan(Operation *op) {
+    auto append = cast<kernel::KvAppendOp>(op);
+    return RowNorm(append.getKv().getType().getLatent(), alignment(op), append.getEps().convertToDouble());
+  }
+  int64_t threads(Operation *op) const override { return plan(op).threads; }
+  int64_t blocks(Operation *op) const override { return rowCapacity(op->getOperand(0)); }
+
+  void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
+    auto append = cast<kernel::KvAppendOp>(op);
+    ir::KvType kv = append.getKv().getType();
+    RowNorm norm = plan(op);
+    Rows x = rows(k, refs, op, 0), gamma = rows(k, refs, op, 1);
+    int64_t bytes = elemBytes(kv.getElem()), rowBytes = (kv.getLatent() + kv.getRope()) * bytes;
+    Value token = k.block(), layer = k.param(refs.size());
+    k.when(k.lt(token, rowCount(k, append.getKvA())), [&] {
+      Value slot = k.loadScalar(k.i64, k.element(k.param(refs.of(3) + 1), token, 8), /*readOnly=*/true);
+      k.when(k.ge(slot, k.cint(k.i64, 0)), [&] { // the same in all threads of the block
+        Value start = k.at(k.param(refs.of(4)), k.mul(layer, k.scalar(DSV3_SCALAR_KV_LAYER_STRIDE)));
+        Value row = k.element(start, slot, rowBytes), source = x.at(k, token);
+        SmallVector<Lanes> values = norm.load(k, x, source), g = norm.load(k, gamma, gamma.base);
+        rotateKey(k, op, refs, norm.threads, x, source, row);
+        norm.store(k, values, norm.scale(k, values), g, kv.getElem(), row);
+      });
+    });
+  }
+
+private:
+  static void rotateKey(SimtBuilder &k, Operation *op, const RefMap &refs, int64_t threads, const Rows &x, Value source, Value row) {
+    auto append = cast<kernel::KvAppendOp>(op);
+    ir::KvType kv = append.getKv().getType();
+    Rotation rotation(append.getRope(), alignment(op));
+    Rows table = rows(k, refs, op, 2);
+    Value position = k.loadScalar(k.i32, k.element(k.param(refs.of(3)), k.block(), 4), /*readOnly=*/true);
+    Value from = k.at(source, kv.getLatent() * elemBytes(x.elem)), to = k.at(row, kv.getLatent() * elemBytes(kv.getElem()));
+    auto rotate = [&](Value item) { rotation.rotate(k, item, table.at(k, position), x, from, kv.getElem(), to); };
+    if (rotation.items() <= threads)
+      return k.when(k.lt(k.thread(), k.idx(rotation.items())), [&] { rotate(k.thread()); });
+    k.loop(k.thread(), k.idx(rotation.items()), threads, rotate);
+  }
+};
+
+} // namespace
+
+void addCacheEmitters90(KernelRegistry &r) {
+  r.add(std::make_unique<RopeEmitter>());
+  r.add(std::make_unique<KvAppendEmitter>());
+}
+
+} // namespace dsv3::codegen

@@ -1,0 +1,214 @@
+#include "codegen/sm90/simt/SimtBuilder.h"
+
+#include "runtime/core/Abi.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+SimtBuilder::SimtBuilder(OpBuilder &module, Location loc, StringRef symbol, ArrayRef<Type> params, int64_t threads)
+    : BodyBuilder(loc, 32), threads(threads) {
+  MLIRContext *ctx = loc.getContext();
+  globalPtr = LLVM::LLVMPointerType::get(ctx, 1), sharedPtr = LLVM::LLVMPointerType::get(ctx, 3);
+  SmallVector<Type> types{globalPtr};
+  llvm::append_range(types, params);
+  fn = LLVM::LLVMFuncOp::create(module, loc, symbol, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(ctx), types));
+  fn->setAttr("nvvm.kernel", module.getUnitAttr());
+  fn->setAttr("nvvm.reqntid", module.getDenseI32ArrayAttr({int32_t(threads), 1, 1}));
+  b.setInsertionPointToEnd(fn.addEntryBlock(b));
+  // Read once, where every later use is dominated.
+  threadIndex = intrinsic(i32, "llvm.nvvm.read.ptx.sreg.tid.x", {});
+  blockIndex = intrinsic(i32, "llvm.nvvm.read.ptx.sreg.ctaid.x", {});
+}
+
+void SimtBuilder::finish() { LLVM::ReturnOp::create(b, ValueRange{}); }
+
+Value SimtBuilder::param(unsigned i) { return fn.getArgument(1 + i); }
+
+Value SimtBuilder::scalar(int i) { return loadScalar(i64, at(fn.getArgument(0), int64_t(i) * 8), /*readOnly=*/true); }
+Value SimtBuilder::scalarI32(int i) { return toI32(scalar(i)); }
+
+Value SimtBuilder::intrinsic(Type result, StringRef name, ValueRange args) {
+  StringAttr callee = b.getStringAttr(name);
+  if (result)
+    return LLVM::CallIntrinsicOp::create(b, result, callee, args).getResults();
+  LLVM::CallIntrinsicOp::create(b, callee, args);
+  return {};
+}
+
+//===-- Place -------------------------------------------------------------===//
+
+Value SimtBuilder::thread() { return threadIndex; }
+Value SimtBuilder::block() { return blockIndex; }
+Value SimtBuilder::lane() { return bitAnd(threadIndex, cint(i32, kWarp - 1)); }
+Value SimtBuilder::warp() { return shr(threadIndex, 5); }
+
+//===-- Memory ------------------------------------------------------------===//
+
+Value SimtBuilder::shared(int64_t bytes) {
+  OpBuilder module(fn);
+  auto type = LLVM::LLVMArrayType::get(i8, bytes);
+  std::string name = (fn.getSymName() + "_smem" + Twine(sharedBuffers++)).str();
+  auto global = LLVM::GlobalOp::create(module, fn.getLoc(), type, /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
+                                       /*alignment=*/16, /*addrSpace=*/3);
+  return LLVM::AddressOfOp::create(b, global);
+}
+
+Value SimtBuilder::element(Value base, Value index, int64_t bytes) {
+  if (base.getType() != sharedPtr && index.getType() != i64)
+    index = toI64(index);
+  return at(base, mul(index, bytes));
+}
+
+Value SimtBuilder::loadScalar(Type type, Value address, bool readOnly) {
+  Value v = load(type, address);
+  if (readOnly)
+    v.getDefiningOp<LLVM::LoadOp>().setInvariant(true);
+  return v;
+}
+
+SmallVector<Value> SimtBuilder::loadWords(Type type, Value address, int64_t n, bool readOnly) {
+  SmallVector<Value> words;
+  for (int64_t done = 0; done < n;) {
+    int64_t count = std::min<int64_t>(n - done, 4); // 16 bytes
+    Value from = at(address, done * 4);
+    if (count == 1) {
+      words.push_back(loadScalar(type, from, readOnly));
+    } else {
+      auto load = LLVM::LoadOp::create(b, vec(type, count), from, unsigned(count * 4));
+      load.setInvariant(readOnly);
+      for (int64_t i = 0; i < count; ++i)
+        words.push_back(LLVM::ExtractElementOp::create(b, load, cint(i32, i)));
+    }
+    done += count;
+  }
+  return words;
+}
+
+SmallVector<Value> SimtBuilder::loadI32(Value address, int64_t n, bool readOnly) { return loadWords(i32, address, n, readOnly); }
+
+Lanes SimtBuilder::loadF32(Type elem, Value address, int64_t n, bool readOnly) {
+  if (!elem.isBF16())
+    return loadWords(f32, address, n, readOnly);
+  // A bf16 is the upper half of the float32 with the same value.
+  if (n == 1)
+    return {bitcast(f32, shl(arith::ExtUIOp::create(b, i32, loadScalar(i16, address, readOnly)), 16))};
+  Lanes lanes;
+  for (Value word : loadWords(i32, address, n / 2, readOnly)) {
+    lanes.push_back(bitcast(f32, shl(word, 16)));
+    lanes.push_back(bitcast(f32, bitAnd(word, cint(i32, int32_t(0xffff0000)))));
+  }
+  return lanes;
+}
+
+void SimtBuilder::storeWords(ArrayRef<Value> words, Value address) {
+  for (int64_t done = 0, n = int64_t(words.size()); done < n;) {
+    int64_t count = std::min<int64_t>(n - done, 4);
+    Value to = at(address, done * 4), v = words[done];
+    if (count > 1) {
+      v = LLVM::PoisonOp::create(b, vec(words[0].getType(), count));
+      for (int64_t i = 0; i < count; ++i)
+        v = LLVM::InsertElementOp::create(b, v, words[done + i], cint(i32, i));
+    }
+    store(v, to, unsigned(count * 4));
+    done += count;
+  }
+}
+
+void SimtBuilder::storeF32(Type elem, ArrayRef<Value> lanes, Value address) {
+  if (!elem.isBF16())
+    return storeWords(lanes, address);
+  if (lanes.size() == 1)
+    return store(LLVM::FPTruncOp::create(b, bf16, lanes[0]), address);
+  SmallVector<Value> words;
+  for (size_t i = 0; i < lanes.size(); i += 2)
+    words.push_back(packBF16(lanes[i], lanes[i + 1]));
+  storeWords(words, address);
+}
+
+//===-- Arithmetic --------------------------------------------------------===//
+
+Value SimtBuilder::toI32(Value v) { return arith::TruncIOp::create(b, i32, v); }
+Value SimtBuilder::bitAnd(Value a, Value c) { return arith::AndIOp::create(b, a, c); }
+Value SimtBuilder::bitOr(Value a, Value c) { return arith::OrIOp::create(b, a, c); }
+Value SimtBuilder::bitXor(Value a, Value c) { return arith::XOrIOp::create(b, a, c); }
+Value SimtBuilder::shl(Value a, int64_t bits) { return arith::ShLIOp::create(b, a, cint(a.getType(), bits)); }
+Value SimtBuilder::shr(Value a, int64_t bits) { return arith::ShRUIOp::create(b, a, cint(a.getType(), bits)); }
+Value SimtBuilder::popcount(Value a) { return LLVM::CtPopOp::create(b, a.getType(), a); }
+Value SimtBuilder::ult(Value a, Value c) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, a, c); }
+Value SimtBuilder::gt(Value a, Value c) { return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, a, c); }
+Value SimtBuilder::bitcast(Type type, Value v) { return LLVM::BitcastOp::create(b, type, v); }
+
+Value SimtBuilder::packBF16(Value low, Value high) {
+  Value pair = LLVM::PoisonOp::create(b, vec(f32, 2)); // one cvt.rn.bf16x2.f32
+  pair = LLVM::InsertElementOp::create(b, pair, low, cint(i32, 0));
+  pair = LLVM::InsertElementOp::create(b, pair, high, cint(i32, 1));
+  return bitcast(i32, LLVM::FPTruncOp::create(b, vec(bf16, 2), pair));
+}
+
+Lanes SimtBuilder::roundTo(Type elem, ArrayRef<Value> lanes) {
+  if (!elem.isBF16())
+    return Lanes(lanes);
+  Lanes rounded;
+  for (size_t i = 0; i < lanes.size(); i += 2) {
+    bool pair = i + 1 < lanes.size();
+    Value word = packBF16(lanes[i], pair ? lanes[i + 1] : lanes[i]);
+    rounded.push_back(bitcast(f32, shl(word, 16)));
+    if (pair)
+      rounded.push_back(bitcast(f32, bitAnd(word, cint(i32, int32_t(0xffff0000)))));
+  }
+  return rounded;
+}
+
+Value SimtBuilder::exp2Fast(Value x) { return intrinsic(f32, "llvm.nvvm.ex2.approx.ftz.f32", x); }
+Value SimtBuilder::log2Fast(Value x) { return intrinsic(f32, "llvm.nvvm.lg2.approx.ftz.f", x); }
+
+Value SimtBuilder::siluFast(Value x) {
+  Value e = exp2Fast(fmul(x, cf(f32, -1.44269504088896341)));
+  return fmul(x, intrinsic(f32, "llvm.nvvm.rcp.approx.ftz.f", fadd(e, cf(f32, 1.0))));
+}
+
+//===-- Warps and blocks --------------------------------------------------===//
+
+Value SimtBuilder::shuffleXor(Value v, int64_t mask) {
+  bool isFloat = v.getType() == f32;
+  return intrinsic(v.getType(), isFloat ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32",
+                   {allLanes(), v, cint(i32, mask), cint(i32, kWarp - 1)});
+}
+
+Value SimtBuilder::reduceWarp(Value v, llvm::function_ref<Value(Value, Value)> combine) {
+  for (int64_t mask = kWarp / 2; mask; mask /= 2)
+    v = combine(v, shuffleXor(v, mask));
+  return v;
+}
+
+Value SimtBuilder::reduceBlock(Value v, double identity, Value scratch, llvm::function_ref<Value(Value, Value)> combine) {
+  v = reduceWarp(v, combine);
+  int64_t warps = threads / kWarp;
+  if (warps == 1)
+    return v;
+  when(eq(lane(), cint(i32, 0)), [&] { store(v, element(scratch, warp(), 4)); });
+  syncBlock();
+  // Every warp reduces all warps' results, so that nobody waits for a broadcast.
+  Value mine = lane(), other = minI(mine, cint(i32, warps - 1));
+  Value partial = loadScalar(f32, element(scratch, other, 4));
+  if (warps < kWarp)
+    partial = select(lt(mine, cint(i32, warps)), partial, cf(f32, identity));
+  return reduceWarp(partial, combine);
+}
+
+Value SimtBuilder::sumBlock(Value v, Value scratch) {
+  return reduceBlock(v, 0, scratch, [&](Value a, Value c) { return fadd(a, c); });
+}
+Value SimtBuilder::maxBlock(Value v, Value scratch) {
+  return reduceBlock(v, -std::numeric_limits<double>::infinity(), scratch, [&](Value a, Value c) { return fmax(a, c); });
+}
+
+Value SimtBuilder::maxWarpU32(Value v) { return intrinsic(i32, "llvm.nvvm.redux.sync.umax", {v, allLanes()}); }
+Value SimtBuilder::minWarpU32(Value v) { return intrinsic(i32, "llvm.nvvm.redux.sync.umin", {v, allLanes()}); }
+Value SimtBuilder::matchWarp(Value v) { return intrinsic(i32, "llvm.nvvm.match.any.sync.i32", {allLanes(), v}); }
+Value SimtBuilder::lanesBelow() { return intrinsic(i32, "llvm.nvvm.read.ptx.sreg.lanemask.lt", {}); }
+void SimtBuilder::syncBlock() { intrinsic({}, "llvm.nvvm.barrier.cta.sync.aligned.all", cint(i32, 0)); }
+void SimtBuilder::syncWarp() { intrinsic({}, "llvm.nvvm.bar.warp.sync", allLanes()); }
+
+} // namespace dsv3::codegen

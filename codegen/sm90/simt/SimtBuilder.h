@@ -1,0 +1,104 @@
+// Writes one sm_90a kernel at the level of threads: an llvm.func with `nvvm.kernel`.
+//
+// Vectors of a row are `Lanes`, one SSA value per element: memory is accessed 4, 8 or 16 bytes at a time, arithmetic
+// is scalar. Instructions that have no operation in arith, scf or llvm are calls of LLVM's NVVM intrinsics, so that
+// neither the header of the NVVM dialect nor the dialect itself is needed here.
+#pragma once
+
+#include "codegen/targets/BodyBuilder.h"
+
+namespace dsv3::codegen {
+
+/// Consecutive elements of a row as float32 scalars.
+using Lanes = SmallVector<Value>;
+
+class SimtBuilder : public BodyBuilder {
+public:
+  static constexpr int64_t kWarp = 32;
+
+  /// Opens kernel `symbol` at the builder's insertion point, inside a gpu.module. Its parameters are the address of
+  /// the step's scalars, then `params`: `!llvm.ptr<1>` or i64. `finish` adds the return.
+  SimtBuilder(mlir::OpBuilder &module, mlir::Location loc, llvm::StringRef symbol, ArrayRef<Type> params, int64_t threads);
+  void finish();
+
+  //===-- Arguments -------------------------------------------------------===//
+  const int64_t threads;       ///< of a block
+  Value param(unsigned i);     ///< DeviceLaunch::params[i]
+  Value scalar(int i);         ///< DSV3_SCALAR_* i, i64
+  Value scalarI32(int i);      ///< the same, i32
+
+  //===-- Place -----------------------------------------------------------===//
+  Type globalPtr, sharedPtr;
+  Value thread(); ///< index in the block, i32
+  Value block();  ///< index in the grid, i32
+  Value lane();   ///< thread % 32
+  Value warp();   ///< thread / 32
+
+  //===-- Global and shared memory ----------------------------------------===//
+  /// Bytes of shared memory of the block, 16-byte aligned, uninitialised.
+  Value shared(int64_t bytes);
+  /// base + index * bytes; index i32 or i64, the product in 64 bits (32 for shared memory).
+  Value element(Value base, Value index, int64_t bytes);
+  /// One value of any type. `readOnly`: nobody writes it while the kernel runs.
+  Value loadScalar(Type type, Value address, bool readOnly = false);
+  /// `n` elements of f32 or bf16 as float32, 16 bytes at a time; the address is aligned to min(16, n elements).
+  Lanes loadF32(Type elem, Value address, int64_t n, bool readOnly = false);
+  /// Rounds to `elem` (to nearest, ties to even) and stores.
+  void storeF32(Type elem, ArrayRef<Value> lanes, Value address);
+  /// Consecutive 32-bit integers, as loadF32.
+  SmallVector<Value> loadI32(Value address, int64_t n, bool readOnly = false);
+  /// Stores words of one 32-bit type, 16 bytes at a time.
+  void storeWords(ArrayRef<Value> words, Value address);
+
+  //===-- Arithmetic ------------------------------------------------------===//
+  Value toI32(Value i64Value);
+  Value bitAnd(Value a, Value c);
+  Value bitOr(Value a, Value c);
+  Value bitXor(Value a, Value c);
+  Value shl(Value a, int64_t bits);
+  Value shr(Value a, int64_t bits); ///< logical
+  Value popcount(Value a);
+  Value ult(Value a, Value c);      ///< unsigned a < c
+  Value gt(Value a, Value c);       ///< of floats, false for NaN
+  Value both(Value a, Value c) { return bitAnd(a, c); }
+  Value bitcast(Type type, Value v);
+  /// Rounds to `elem` and back.
+  Lanes roundTo(Type elem, ArrayRef<Value> lanes);
+  /// Two floats to bf16, the first in the low half, as i32.
+  Value packBF16(Value low, Value high);
+  /// 2^x by one instruction: relative error below 2^-22; results below 2^-126 are 0.
+  Value exp2Fast(Value x);
+  Value log2Fast(Value x);
+  /// x / (1 + e^-x) with approximate exponential and reciprocal: relative error below 1e-6 for |x| <= 16, growing with
+  /// |x| to 6e-6 at 87; below -88 the result is -0.
+  Value siluFast(Value x);
+
+  //===-- Warps and blocks ------------------------------------------------===//
+  /// The value of lane `lane() ^ mask`; f32 or i32.
+  Value shuffleXor(Value v, int64_t mask);
+  /// Combines the 32 lanes in a fixed tree (distance 16, 8, 4, 2, 1): every lane gets the same bits if `combine`
+  /// commutes.
+  Value reduceWarp(Value v, llvm::function_ref<Value(Value, Value)> combine);
+  /// Sum over all threads of the block: each warp as above, then the warps in the same tree. Uses a barrier, so all
+  /// threads must come here; `scratch` holds one f32 per warp and may be used again after a barrier.
+  Value sumBlock(Value v, Value scratch);
+  Value maxBlock(Value v, Value scratch);
+  Value maxWarpU32(Value v);       ///< largest unsigned value of the warp
+  Value minWarpU32(Value v);
+  Value matchWarp(Value i32Value); ///< mask of the lanes with the same value
+  Value lanesBelow();              ///< mask of the lanes below this one
+  void syncBlock();
+  void syncWarp();
+
+private:
+  Value intrinsic(Type result, llvm::StringRef name, ValueRange args);
+  Value reduceBlock(Value v, double identity, Value scratch, llvm::function_ref<Value(Value, Value)> combine);
+  SmallVector<Value> loadWords(Type type, Value address, int64_t n, bool readOnly);
+  Value allLanes() { return cint(i32, -1); }
+
+  mlir::LLVM::LLVMFuncOp fn;
+  int sharedBuffers = 0;
+  Value threadIndex, blockIndex;
+};
+
+} // namespace dsv3::codegen
