@@ -9,6 +9,7 @@
 #include "dialects/dsv3/Dsv3Dialect.h"
 #include "dialects/kernel/KernelDialect.h"
 #include "dialects/rt/RtDialect.h"
+#include "dialects/tile/TileDialect.h"
 #include "passes/Pipeline.h"
 #include "test/codegen/targets/TestTarget.h"
 
@@ -21,6 +22,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<dsv3::ir::Dsv3Dialect, dsv3::kernel::KernelDialect, dsv3::rt::RtDialect, dsv3::target::TargetDialect>();
+  registry.insert<dsv3::ir::Dsv3Dialect, dsv3::kernel::KernelDialect, dsv3::rt::RtDialect, dsv3::target::TargetDialect,
+                  dsv3::tile::TileDialect>();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "DeepSeek-V3 optimizer driver\n", registry));
 }
