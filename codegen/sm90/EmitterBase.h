@@ -41,5 +41,7 @@ private:
 
 /// Kernels of threads without tensor cores: rows, rotations, the cache, the router (codegen/sm90/simt).
 void addSimtEmitters(KernelRegistry &);
+/// Dense, gated and batched products on tensor cores (codegen/sm90/gemm).
+void addGemmEmitters90(KernelRegistry &);
 
 } // namespace dsv3::codegen

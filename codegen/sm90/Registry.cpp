@@ -7,6 +7,7 @@ const KernelRegistry &sm90Registry() {
   static const KernelRegistry registry = [] {
     KernelRegistry r;
     addSimtEmitters(r);
+    addGemmEmitters90(r);
     return r;
   }();
   return registry;

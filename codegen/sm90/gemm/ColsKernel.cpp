@@ -1,0 +1,268 @@
+#include "codegen/sm90/gemm/ColsKernel.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+/// K of a promoted block and the unit in which a split cuts K: a multiple of every stage's K, so that where a part begins
+/// does not depend on the schedule.
+static constexpr int64_t kUnit = 128;
+
+namespace {
+class ColsKernel {
+public:
+  ColsKernel(TileBuilder &k, const ColsSpec &spec, const ColsSource &source) : k(k), spec(spec), s(spec.schedule), source(source) {
+    xBuf = k.buf({s.tokens, s.bk}, k.bf16);
+    wBuf = spec.blockScaled ? k.fragBuf({s.warpgroups, 64, s.bk}, k.f8) : k.buf({s.bm(), s.bk}, k.bf16);
+  }
+
+  void build(StringRef symbol) {
+    SmallVector<Type> types = paramTypes();
+    k.kernel(symbol, types, s.split, [&](Values args) {
+      takeParams(args);
+      SmallVector<Type> bufs(size_t(spec.weights), wBuf);
+      bufs.push_back(xBuf);
+      // Weights that are loaded to registers are read by every warp, others by wgmma alone.
+      ring = k.ring("wx", s.stages, bufs, {"mma"}, spec.blockScaled ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
+      work = source.work(k, args[0], ValueRange(args).take_back(source.params.size()));
+      k.producer("load", producerRegs(), [&] { load(); });
+      k.consumers("mma", s.warpgroups, consumerRegs(), [&](Value g) { consume(g); });
+    });
+  }
+
+private:
+  //===-- Parameters ------------------------------------------------------===//
+
+  SmallVector<Type> paramTypes() {
+    auto map = [&](int64_t rows, bool stacked) {
+      return stacked ? k.tma(k.bf16, {1, rows, 64}) : k.tma(k.bf16, {rows, 64});
+    };
+    constexpr int64_t any = ShapedType::kDynamic;
+    SmallVector<Type> types{k.scalars, map(s.tokens, spec.xHeads)};
+    for (int64_t i = 0; i < spec.weights; ++i) {
+      if (!spec.blockScaled) {
+        types.push_back(map(s.bm(), spec.stacked));
+        continue;
+      }
+      types.push_back(k.gmem({any, spec.kBlocks() * kUnit * 64}, k.f8)); // a row of blocks a row
+      types.push_back(k.gmem({any, spec.kBlocks()}, k.f32));
+    }
+    types.push_back(k.gmem({any, spec.outPitch}, spec.outElem));
+    types.append(source.params);
+    return types;
+  }
+
+  void takeParams(Values args) {
+    unsigned at = 1;
+    x = args[at++];
+    for (int64_t i = 0; i < spec.weights; ++i) {
+      w.push_back(args[at++]);
+      if (spec.blockScaled)
+        scales.push_back(args[at++]);
+    }
+    out = args[at];
+  }
+
+  // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
+  int64_t producerRegs() const { return s.warpgroups == 1 ? 0 : s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40; }
+  int64_t consumerRegs() const { return s.warpgroups == 1 ? 0 : s.warpgroups == 4 ? (s.split > 1 ? 104 : 112) : (s.split > 1 ? 224 : 232); }
+
+  //===-- K of an item ----------------------------------------------------===//
+
+  /// [from, to) of the item's part: whole units, the last part ends at K.
+  std::pair<Num, Num> range(const ColsItem &item) {
+    if (!item.part)
+      return {0, spec.k};
+    int64_t units = (spec.k + kUnit - 1) / kUnit;
+    auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), s.split), kUnit); };
+    return {bound(item.part), k.min(bound(k.add(item.part, 1)), spec.k)};
+  }
+
+  //===-- Producer --------------------------------------------------------===//
+
+  void load() {
+    k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
+      ColsItem item = source.item(k, at);
+      auto [from, to] = range(item);
+      SmallVector<Value> blocks = spec.blockScaled ? weightBlocks(item) : SmallVector<Value>();
+      return k.loop(from, to, s.bk, v, [&](Value kk, Values v) {
+        k.fill(v[0], [&](Values buf) {
+          for (int64_t i = 0; i < spec.weights; ++i)
+            copyWeight(i, item, blocks, kk, buf[size_t(i)]);
+          copyRows(x, spec.xHeads ? item.stack : Value(), item.row, kk, buf.back());
+        });
+        return Values{k.next(v[0])};
+      });
+    });
+  }
+
+  void copyRows(Value map, Value stack, Value row, Value kk, Value dest) {
+    if (stack)
+      k.copy(map, {stack, row, kk}, dest);
+    else
+      k.copy(map, {row, kk}, dest);
+  }
+
+  void copyWeight(int64_t i, const ColsItem &item, ArrayRef<Value> blocks, Value kk, Value dest) {
+    if (!spec.blockScaled)
+      return copyRows(w[size_t(i)], spec.stacked ? item.stack : Value(), item.n, kk, dest);
+    for (auto [g, block] : llvm::enumerate(blocks))
+      k.copy(w[size_t(i)], {block, k.mul(kk, 64)}, k.view(k.fragBuf({64, s.bk}, k.f8), dest, {int64_t(g)}), tile::Hint::First);
+  }
+
+  /// The rows of blocks that the warpgroups read; past the last one it stands in, and nothing of it is stored.
+  SmallVector<Value> weightBlocks(const ColsItem &item) {
+    SmallVector<Value> blocks;
+    for (int64_t g = 0; g < s.warpgroups; ++g)
+      blocks.push_back(weightBlock(item, k.ci(g)));
+    return blocks;
+  }
+
+  Value weightBlock(const ColsItem &item, Value g) {
+    Value block = k.add(k.shr(item.n, 6), g);
+    if (spec.nBlocks() % s.warpgroups)
+      block = k.min(block, spec.nBlocks() - 1);
+    return spec.stacked ? k.add(k.mul(item.stack, spec.nBlocks()), block) : block;
+  }
+
+  //===-- Consumers -------------------------------------------------------===//
+
+  void consume(Value g) {
+    Value exchange = s.split > 1 ? this->exchange : Value();
+    (void)exchange;
+    k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
+      ColsItem item = source.item(k, at);
+      Values r = spec.blockScaled ? multiplyScaled(item, g, v[0]) : multiply(item, g, v[0]);
+      finish(item, g, ArrayRef<Value>(r).drop_front());
+      return Values{r[0]};
+    });
+  }
+
+  /// The next slot and the sums of every weight: bf16 from shared memory. The k-block before is awaited and released
+  /// while this one is in flight.
+  Values multiply(const ColsItem &item, Value g, Value slot) {
+    auto [from, to] = range(item);
+    size_t weights = size_t(spec.weights);
+    Values inits{slot, k.none(tile::slotOf(ring.getType())), k.none(tile::TokenType::get(k.b.getContext()))};
+    for (size_t i = 0; i < weights; ++i)
+      inits.push_back(k.none(k.acc(s.tokens, k.f32)));
+    Values r = k.peeled(tile::Peel::First, from, to, s.bk, inits, [&](Value, Value, Values v) {
+      Values bufs = k.wait(v[0]);
+      Values next{k.next(v[0]), v[0], Value()};
+      for (size_t i = 0; i < weights; ++i) {
+        Value mine = s.warpgroups == 1 ? bufs[i] : k.view(k.buf({64, s.bk}, k.bf16), bufs[i], {k.mul(g, 64), 0});
+        TileBuilder::Mma mma = k.mma(tile::Form::Nt, mine, bufs.back(), v[3 + i]);
+        next.push_back(mma.acc);
+        next[2] = mma.token;
+      }
+      k.await(v[2]);
+      k.release(v[1]);
+      return next;
+    });
+    Values sums{r[0]};
+    for (size_t i = 0; i < weights; ++i)
+      sums.push_back(k.await(r[3 + i]));
+    k.release(r[1]);
+    return sums;
+  }
+
+  /// FP8: expanded to the register operand, every 128 of K a fresh accumulator that is added times its scale.
+  Values multiplyScaled(const ColsItem &item, Value g, Value slot) {
+    auto [from, to] = range(item);
+    Type sumType = k.frag(s.tokens, k.f32);
+    Value block = weightBlock(item, g), last = k.ci(spec.kBlocks() - 1);
+    Values inits{slot};
+    for (int64_t i = 0; i < spec.weights; ++i) {
+      inits.push_back(k.constant(sumType, 0));
+      // One block ahead, so that the load is over before it is needed.
+      inits.push_back(k.read(scales[size_t(i)], {block, k.div(k.index(from), kUnit)}, k.f32));
+    }
+    Values r = k.loop(from, to, kUnit, inits, [&](Value kk, Values v) {
+      Value ahead = k.min(k.add(k.shr(kk, 7), 1), last);
+      Values bufs = k.wait(v[0]), next{k.next(v[0])};
+      SmallVector<Value> parts, nextScales;
+      for (size_t i = 0; i < size_t(spec.weights); ++i) {
+        nextScales.push_back(k.read(scales[i], {block, ahead}, k.f32));
+        Value codes = k.load(k.view(k.fragBuf({64, s.bk}, k.f8), bufs[i], {g}), k.frag(s.bk, k.f8));
+        Value fresh = k.none(k.acc(s.tokens, k.f32));
+        parts.push_back(k.mma(tile::Form::Nt, k.expand(codes, k.frag(s.bk, k.bf16)), bufs.back(), fresh).acc);
+      }
+      for (Value &part : parts)
+        part = k.await(part);
+      k.release(v[0]);
+      for (auto [i, part] : llvm::enumerate(parts)) {
+        next.push_back(k.fma(part, k.bcast(v[2 + 2 * i], sumType), v[1 + 2 * i]));
+        next.push_back(nextScales[i]);
+      }
+      return next;
+    });
+    Values sums{r[0]};
+    for (int64_t i = 0; i < spec.weights; ++i)
+      sums.push_back(r[size_t(1 + 2 * i)]);
+    return sums;
+  }
+
+  //===-- Epilogue --------------------------------------------------------===//
+
+  void finish(const ColsItem &item, Value g, ArrayRef<Value> sums) {
+    Value value = spec.weights == 2 ? gated(sums[0], sums[1]) : sums[0];
+    Value row = item.row, n = k.add(item.n, k.mul(g, 64));
+    Value column = item.column ? k.add(item.column, n) : n;
+    k.write(k.cast(value, spec.outElem), out, {row, column}, item.rows, k.sub(k.ci(spec.n), n), /*trans=*/true);
+  }
+
+  /// silu(gate) * up; x / (1 + 2^(-x log2 e)) is exact at the ends, where the power is 0 or infinite.
+  Value gated(Value gate, Value up) {
+    Type type = gate.getType();
+    gate = k.cast(k.cast(gate, spec.via), k.f32), up = k.cast(k.cast(up, spec.via), k.f32);
+    Value power = k.exp2(k.mul(gate, k.constant(type, -1.4426950408889634)));
+    return k.mul(k.divide(gate, k.add(power, k.constant(type, 1))), up);
+  }
+
+  TileBuilder &k;
+  const ColsSpec &spec;
+  const ColsSchedule &s;
+  const ColsSource &source;
+  tile::BufType xBuf, wBuf;
+  SmallVector<Value, 2> w, scales;
+  Value x, out, ring, work, exchange;
+};
+} // namespace
+
+ColsSource denseColsSource(TileBuilder &, const ColsSpec &spec, int64_t batch, int64_t rowScalar, int64_t rowFactor) {
+  ColsSource source;
+  int64_t n = spec.n, split = spec.schedule.split, tokens = spec.schedule.tokens, bm = spec.schedule.bm();
+  // Fields: [head,] n, row[, part]. The part is innermost, so that the CTAs of a cluster share an item.
+  auto rows = std::make_shared<Value>();
+  source.work = [=](TileBuilder &k, Value scalars, ValueRange) {
+    *rows = k.mul(k.count(scalars, rowScalar), rowFactor);
+    SmallVector<Num> extents;
+    SmallVector<int64_t> tile;
+    SmallVector<StringRef> fields;
+    auto dim = [&](Num extent, int64_t size, StringRef name) { extents.push_back(extent), tile.push_back(size), fields.push_back(name); };
+    if (batch > 1)
+      dim(batch, 1, "head");
+    dim(n, bm, "n");
+    dim(*rows, tokens, "row");
+    if (split > 1)
+      dim(split, 1, "part");
+    // Bands of weight rows, so that few of them and all tokens share L2.
+    return k.raster(extents, tile, split > 1 ? 1 : 8, fields);
+  };
+  source.item = [=](TileBuilder &k, ValueRange at) {
+    ColsItem item;
+    if (batch > 1)
+      item.stack = at[0], item.column = k.mul(at[0], n), at = at.drop_front();
+    item.n = at[0], item.row = at[1], item.rows = k.sub(*rows, at[1]);
+    if (split > 1)
+      item.part = at[2];
+    return item;
+  };
+  return source;
+}
+
+void buildColsKernel(TileBuilder &k, StringRef symbol, const ColsSpec &spec, const ColsSource &source) {
+  ColsKernel(k, spec, source).build(symbol);
+}
+
+} // namespace dsv3::codegen

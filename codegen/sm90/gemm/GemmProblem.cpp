@@ -1,0 +1,118 @@
+#include "codegen/sm90/gemm/GemmProblem.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+static RankedTensorType tensorOf(Value v) { return cast<RankedTensorType>(v.getType()); }
+
+/// The scheme of a weight, before or after it is packed.
+static Attribute schemeOf(RankedTensorType type) {
+  if (auto packed = dyn_cast_or_null<kernel::PackedAttr>(type.getEncoding()))
+    return packed.getScheme();
+  return type.getEncoding();
+}
+
+static RowLayout rowLayout(Value value, bool batched) {
+  kernel::RowAccess access = kernel::getRowAccess(value);
+  RankedTensorType type = tensorOf(value);
+  int64_t inner = type.getRank() == 3 ? type.getDimSize(1) : 1;
+  return {access.offset, access.stride * inner, batched ? access.stride : 0};
+}
+
+static std::string text(Type type) {
+  std::string s;
+  llvm::raw_string_ostream(s) << type;
+  return s;
+}
+
+GemmProblem::GemmProblem(Operation *op) : op(op) {
+  batched = isa<kernel::BatchedGemmOp>(op);
+  weights = {1};
+  if (auto gated = dyn_cast<kernel::GatedGemmOp>(op)) {
+    weights.push_back(2);
+    via = gated.getVia();
+  }
+  RankedTensorType xType = tensorOf(op->getOperand(0)), w = tensorOf(op->getOperand(1)), out = tensorOf(op->getResult(0));
+  x = rowLayout(op->getOperand(0), batched);
+  y = rowLayout(op->getOperand(outOperand()), batched);
+  xElem = xType.getElementType(), weightElem = w.getElementType(), outElem = out.getElementType();
+  auto scheme = dyn_cast_or_null<ir::QuantScheme>(schemeOf(w));
+  blockScaled = bool(scheme);
+
+  shape.rows = xType.getDimSize(0);
+  shape.n = w.getDimSize(w.getRank() - 2), shape.k = w.getShape().back();
+  shape.batch = batched ? w.getDimSize(0) : 1;
+  shape.weights = int64_t(weights.size());
+  shape.weightBytes = (scheme ? scheme.getStorageType() : weightElem).getIntOrFloatBitWidth() / 8;
+  shape.outBytes = outElem.getIntOrFloatBitWidth() / 8;
+
+  auto program = op->getParentOfType<ir::ProgramOp>();
+  decode = program ? program.getPhase() == "decode" : shape.rows <= 256;
+}
+
+/// Blocks whose scale is one number for 64 rows and 128 k.
+static std::string whyNotBlocks(RankedTensorType weight) {
+  auto blocked = dyn_cast<ir::BlockedAttr>(schemeOf(weight));
+  if (!blocked || !isa<Float8E4M3FNType>(blocked.getStorage()) || blocked.getBlock().size() < 2)
+    return "weights are neither bf16 nor f8E4M3FN with a scale per block";
+  auto block = [&](size_t fromEnd) {
+    int64_t b = blocked.getBlock()[blocked.getBlock().size() - fromEnd];
+    return ShapedType::isDynamic(b) ? int64_t(0) : b; // 0: the whole dim
+  };
+  if (block(1) % 128)
+    return "scale blocks of " + std::to_string(block(1)) + " along K are not a multiple of 128, which products are promoted by";
+  if (block(2) % 64)
+    return "scale blocks of " + std::to_string(block(2)) + " rows are not a multiple of 64, a warpgroup's rows";
+  return {};
+}
+
+std::string GemmProblem::whyIllegal() const {
+  if (!xElem.isBF16())
+    return "x is " + text(xElem) + ", and tensor cores multiply bf16 here (compile with --dtype=bf16)";
+  if (!outElem.isBF16() && !outElem.isF32())
+    return "the result is " + text(outElem) + ", neither bf16 nor f32";
+  for (unsigned w : weights) {
+    RankedTensorType type = tensorOf(op->getOperand(w));
+    if (type.getShape() != tensorOf(op->getOperand(weights[0])).getShape() || schemeOf(type) != schemeOf(tensorOf(op->getOperand(weights[0]))))
+      return "the weights differ in type";
+    if (std::string why = blockScaled ? whyNotBlocks(type) : std::string(); !why.empty())
+      return why;
+  }
+  if (!blockScaled && !weightElem.isBF16())
+    return "weights are " + text(weightElem) + ", neither bf16 nor f8E4M3FN with a scale per block";
+  if (via && !via.isF32() && !via.isBF16())
+    return "products are rounded to " + text(via) + ", neither bf16 nor f32";
+  // TMA: a pitch or a start that is no multiple of 16 bytes cannot be described.
+  auto bad = [](int64_t elements) { return elements * 2 % 16 != 0; };
+  if (!blockScaled && bad(shape.k))
+    return "rows of w have K = " + std::to_string(shape.k) + " bf16 values, no multiple of 16 bytes";
+  if (bad(x.pitch) || bad(x.headPitch) || bad(x.offset))
+    return "rows of x start at element " + std::to_string(x.offset) + " and are " + std::to_string(x.headPitch ? x.headPitch : x.pitch) +
+           " bf16 values apart, no multiples of 16 bytes";
+  RankedTensorType xType = tensorOf(op->getOperand(0));
+  if (!batched && xType.getRank() == 3 && kernel::getRowAccess(op->getOperand(0)).stride != xType.getDimSize(2))
+    return "x is a view of part of each head's lanes, so that a token's row is not contiguous";
+  return {};
+}
+
+int64_t GemmProblem::split() const { return decode ? splitOfWeight(shape) : 1; }
+
+std::string GemmProblem::chain() const {
+  int64_t parts = split();
+  std::string text = blockScaled ? "k_blocks128" : parts > 1 ? "k" : "k_ascending";
+  return parts > 1 ? text + "_split" + std::to_string(parts) : text;
+}
+
+kernel::PackedAttr gemmWeightEncoding(RankedTensorType type) {
+  Attribute scheme = schemeOf(type);
+  if (!scheme)
+    return {};
+  // The data: `frag<acc>` of 64 x 32 blocks, 16 bytes a thread, blocks of a row of blocks one behind the other.
+  MLIRContext *ctx = type.getContext();
+  auto layout = [&](StringRef map) { return kernel::LayoutAttr::get(ctx, map); };
+  return kernel::PackedAttr::get(ctx, scheme, layout("(n, k) -> [n/64, k/32, n/16%4, n%8, k/2%4, k/8%4, n/8%2, k%2] pad n:64 k:128"),
+                                 layout("(n, k) -> [n/64, k/128] pad n:64 k:128"));
+}
+
+} // namespace dsv3::codegen

@@ -1,0 +1,43 @@
+// What a product op asks for, read off its types once: shapes, pitches, rounding, and what the hardware forbids.
+#pragma once
+
+#include "codegen/sm90/gemm/GemmSchedule.h"
+#include "codegen/targets/KernelEmitter.h"
+
+namespace dsv3::codegen {
+
+/// How a value of token rows lies in memory, in elements. A dense product reads whole rows, whatever their shape; a
+/// batched one has a row per token and head.
+struct RowLayout {
+  int64_t offset = 0;    ///< before lane 0 of row 0
+  int64_t pitch = 0;     ///< between tokens
+  int64_t headPitch = 0; ///< between heads of a token; 0 when dense
+};
+
+/// kernel.gemm, gated_gemm or batched_gemm.
+struct GemmProblem {
+  explicit GemmProblem(mlir::Operation *op);
+
+  mlir::Operation *op;
+  GemmShape shape;
+  llvm::SmallVector<unsigned, 2> weights; ///< operand numbers: one, or gate and up
+  RowLayout x, y;
+  mlir::Type xElem, weightElem, outElem;
+  mlir::Type via;           ///< gated: what both products are rounded to first
+  bool batched = false;
+  bool blockScaled = false; ///< stored as FP8 with f32 scales per block
+  bool decode = false;      ///< in a decode program: few rows, numerics of their own
+
+  unsigned outOperand() const { return op->getNumOperands() - 1; }
+  /// Empty, or what the hardware or the kernels cannot do with these types and pitches.
+  std::string whyIllegal() const;
+  /// CTAs that share K. Prefill has few enough tiles to share only where weights are narrow; it does not split.
+  int64_t split() const;
+  /// "k_ascending", "k_blocks128" (sums of 128 k, scaled, then ascending), each maybe in `split` parts: "k_split4".
+  std::string chain() const;
+};
+
+/// Rows of 64 in wgmma's fragment order for FP8, with scales per 64 rows and 128 k; null leaves bf16 row-major.
+kernel::PackedAttr gemmWeightEncoding(mlir::RankedTensorType type);
+
+} // namespace dsv3::codegen

@@ -1,0 +1,133 @@
+#include "codegen/sm90/gemm/GemmSchedule.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace dsv3::codegen {
+
+namespace {
+constexpr double kLaunch = 2.0e-6;   // launch, barrier set-up, first stage
+constexpr double kItem = 0.35e-6;    // drain and epilogue of a tile that nothing overlaps
+constexpr double kExchange = 0.9e-6; // partial sums through distributed shared memory
+constexpr double kStageClocks = 60;  // a wait and a release that tensor cores do not hide
+constexpr int64_t kInFlight = 90000; // bytes an SM must have on the way to keep memory busy
+constexpr int64_t kReserved = 4096;  // barriers, small buffers
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Tensor core clocks of 64 x `cols` x 16: below 64 columns reading A from shared memory is what costs.
+double mmaClocks(int64_t cols, const GpuModel &gpu) {
+  return std::max(64.0 * double(cols) * 16 / gpu.macs, 32.0 * double(std::max<int64_t>(cols, 8)) / 128 + 16);
+}
+
+int64_t stagesThatFit(int64_t stage, int64_t reserved, int64_t most, const GpuModel &gpu) {
+  return std::min(most, (gpu.sharedBytes - kReserved - reserved) / stage);
+}
+} // namespace
+
+int64_t stageBytes(const GemmShape &, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * 2; }
+
+int64_t stageBytes(const GemmShape &p, const ColsSchedule &s) {
+  return (p.weights * s.bm() * p.weightBytes + s.tokens * 2) * s.bk;
+}
+
+double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
+  double items = double(p.batch * ceilDiv(p.rows, s.bm()) * ceilDiv(p.n, s.bn));
+  double rounds = double(ceilDiv(int64_t(items), gpu.sms)), blocks = double(ceilDiv(p.k, s.bk));
+  // Narrow tiles leave the tensor cores waiting between k-blocks.
+  double efficiency = s.bn >= 192 ? 0.90 : s.bn >= 128 ? 0.80 : 0.62;
+  if (s.warpgroups == 1)
+    efficiency *= 0.85;
+  double mma = blocks * double(s.warpgroups * s.bk / 16) * mmaClocks(s.bn, gpu) / efficiency / gpu.clock;
+  double load = blocks * double(stageBytes(p, s)) / gpu.smLoad;
+  double memory = double(p.batch) * (double(p.n * p.k) * double(p.weightBytes) + double(p.rows) * double(p.k * 2 + p.n * p.outBytes)) / gpu.memory;
+  double l2 = items * blocks * double(stageBytes(p, s)) / gpu.l2;
+  double epilogue = kItem + double(s.bn) * 4e-9;
+  return kLaunch + std::max({rounds * (std::max(mma, load) + epilogue), memory, l2});
+}
+
+double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
+  int64_t items = p.batch * ceilDiv(p.n, s.bm()) * ceilDiv(p.rows, s.tokens);
+  int64_t resident = gpu.sms / s.split; // clusters at a time
+  double rounds = double(ceilDiv(items, resident)), k = double(p.k) / double(s.split);
+  double weights = double(p.weights * s.bm() * p.weightBytes) * k, x = double(s.tokens * 2) * k;
+  double mma = (double(s.warpgroups * p.weights) * k / 16 * mmaClocks(s.tokens, gpu) / 0.75 + k / double(s.bk) * kStageClocks) / gpu.clock;
+  double memory = double(p.batch * p.weights * p.n * p.weightBytes) * double(p.k) / gpu.memory;
+  double l2 = double(items * s.split) * (weights + x) / gpu.l2;
+  double total = std::max({memory, l2, rounds * std::max((weights + x) / gpu.smLoad, mma)}) + rounds * kItem;
+  double fill = double(stageBytes(p, s)) / gpu.smLoad; // nothing is multiplied before a whole stage is there
+  return kLaunch + fill + total + (s.split > 1 ? kExchange + double(s.tokens * s.warpgroups) * 2e-9 : 0);
+}
+
+RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
+  RowsSchedule best;
+  double least = 1e30;
+  for (int64_t warpgroups : {2, 1})
+    for (int64_t bn : {256, 192, 128, 64}) {
+      RowsSchedule s;
+      s.warpgroups = warpgroups;
+      s.bn = bn;
+      s.stages = stagesThatFit(stageBytes(p, s), 0, 8, gpu);
+      if (double cost = estimate(p, s, gpu); cost < least)
+        least = cost, best = s;
+    }
+  return best;
+}
+
+/// Warpgroups, K of a stage and stages for a token tile; `warpgroups` 0 when nothing fits.
+static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t tokens, const GpuModel &gpu) {
+  ColsSchedule best;
+  best.warpgroups = 0;
+  double least = 1e30;
+  // An accumulator takes tokens / 2 registers a thread and matrix; promoted ones (FP8) twice that. Four consumer
+  // warpgroups leave 112 registers each, two leave 232.
+  int64_t accumulators = p.weights * tokens / 2 * (p.weightBytes == 1 ? 2 : 1);
+  for (int64_t warpgroups : {4, 2, 1}) {
+    if (accumulators > (warpgroups == 4 ? 64 : 136))
+      continue;
+    for (int64_t bk : {256, 128, 64}) {
+      ColsSchedule s;
+      s.warpgroups = warpgroups;
+      s.tokens = tokens;
+      s.split = split;
+      s.bk = bk;
+      int64_t partial = split > 1 ? p.weights * s.bm() * tokens * 4 : 0;
+      s.stages = stagesThatFit(stageBytes(p, s), partial, 8, gpu);
+      if (s.stages < 3 || s.stages * stageBytes(p, s) < kInFlight || (p.weightBytes == 1 && bk != 128))
+        continue;
+      if (double cost = estimate(p, s, gpu); cost < least)
+        least = cost, best = s;
+    }
+  }
+  return best;
+}
+
+int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
+  int64_t best = 1;
+  double least = 1e30;
+  for (int64_t split : {1, 2, 4, 8}) {
+    if (p.k / split < 256)
+      break; // too short to be worth an exchange
+    // One split for all buckets: judged over narrow and wide ones, the widest being where x costs most traffic.
+    double cost = 0;
+    for (int64_t tokens : {8, 64, 128}) {
+      GemmShape bucket = p;
+      bucket.rows = tokens;
+      cost += estimate(bucket, chooseCols(bucket, split, tokens, gpu), gpu);
+    }
+    if (cost < least * 0.97) // a wider split must earn its exchange clearly
+      least = cost, best = split;
+  }
+  return best;
+}
+
+ColsSchedule chooseCols(const GemmShape &p, int64_t split, int64_t maxTokens, const GpuModel &gpu) {
+  int64_t tokens = 8;
+  while (tokens < p.rows && tokens < maxTokens)
+    tokens *= 2;
+  for (;; tokens /= 2) // the widest tile whose stages and partial sums fit
+    if (ColsSchedule s = completeCols(p, split, tokens, gpu); s.warpgroups || tokens == 8)
+      return s;
+}
+
+} // namespace dsv3::codegen

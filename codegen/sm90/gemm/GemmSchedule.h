@@ -1,0 +1,64 @@
+// Which tile a GEMM uses: candidates, their cost on the device, the least one. Numbers only, no IR.
+//
+// Two families. *Tokens as M* (V1): a tile of tokens times a tile of weight rows, for many tokens, limited by the tensor
+// cores. *Weights as M* (V2): 64 weight rows a warpgroup times a narrow tile of tokens, for few tokens, limited by
+// memory; weights that are expanded in registers (FP8) use it for any number of tokens.
+#pragma once
+
+#include <cstdint>
+
+namespace dsv3::codegen {
+
+/// What a cost depends on. The figures are those of an H200; they rank candidates, they promise nothing.
+struct GpuModel {
+  int64_t sms = 132;
+  int64_t sharedBytes = 232448;  ///< dynamic shared memory of a block
+  double clock = 1.70e9;         ///< Hz, under load
+  double macs = 2048;            ///< bf16 multiply-adds per clock and SM
+  double memory = 4.2e12;        ///< bytes/s
+  double l2 = 8.5e12;            ///< bytes/s
+  double smLoad = 95e9;          ///< bytes/s that one SM's copies reach
+};
+
+/// The numbers of a product y[rows, n] = x[rows, k] w[n, k]^T.
+struct GemmShape {
+  int64_t rows = 0;        ///< capacity of token rows
+  int64_t n = 0, k = 0;    ///< of one weight matrix
+  int64_t batch = 1;       ///< independent products: heads
+  int64_t weights = 1;     ///< matrices that share x: 2 for gate and up
+  int64_t weightBytes = 2; ///< of an element
+  int64_t outBytes = 2;
+};
+
+/// Tokens as M: 64 rows a warpgroup.
+struct RowsSchedule {
+  int64_t warpgroups = 2, bn = 256, bk = 64, stages = 4, group = 8;
+  int64_t bm() const { return 64 * warpgroups; }
+};
+
+/// Weights as M: 64 weight rows a warpgroup, `tokens` columns.
+struct ColsSchedule {
+  int64_t warpgroups = 4, tokens = 64, bk = 64, stages = 4;
+  int64_t split = 1; ///< CTAs of a cluster that share K
+  int64_t bm() const { return 64 * warpgroups; }
+  /// Columns that a rank of the cluster sums: ranks beyond `tokens / summed()` have nothing to do.
+  int64_t summed() const { return tokens / split < 8 ? 8 : tokens / split; }
+};
+
+/// Seconds of a launch with this schedule.
+double estimate(const GemmShape &, const RowsSchedule &, const GpuModel & = {});
+double estimate(const GemmShape &, const ColsSchedule &, const GpuModel & = {});
+
+RowsSchedule chooseRows(const GemmShape &, const GpuModel & = {});
+
+/// CTAs that share K: a function of the weight alone, so that the bits of a result do not depend on how many tokens
+/// there are.
+int64_t splitOfWeight(const GemmShape &, const GpuModel & = {});
+/// The token tile follows from the capacity (at most `maxTokens`), the rest from the cost.
+ColsSchedule chooseCols(const GemmShape &, int64_t split, int64_t maxTokens, const GpuModel & = {});
+
+/// Bytes of a stage of each family.
+int64_t stageBytes(const GemmShape &, const RowsSchedule &);
+int64_t stageBytes(const GemmShape &, const ColsSchedule &);
+
+} // namespace dsv3::codegen
