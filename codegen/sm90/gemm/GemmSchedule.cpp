@@ -79,11 +79,11 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   ColsSchedule best;
   best.warpgroups = 0;
   double least = 1e30;
-  // An accumulator takes tokens / 2 registers a thread and matrix; promoted ones (FP8) twice that. Four consumer
-  // warpgroups leave 112 registers each, two leave 232.
+  // An accumulator takes tokens / 2 registers a thread and matrix; promoted ones (FP8) twice that, and the expanded
+  // operand 48 more. Four consumer warpgroups leave 112 registers each, two leave 232.
   int64_t accumulators = p.weights * tokens / 2 * (p.weightBytes == 1 ? 2 : 1);
   for (int64_t warpgroups : {4, 2, 1}) {
-    if (accumulators > (warpgroups == 4 ? 64 : 136))
+    if (accumulators > (warpgroups < 4 ? 136 : p.weightBytes == 1 ? 32 : 64))
       continue;
     for (int64_t bk : {256, 128, 64}) {
       ColsSchedule s;
@@ -93,7 +93,10 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
       s.bk = bk;
       int64_t partial = split > 1 ? p.weights * s.bm() * tokens * 4 : 0;
       s.stages = stagesThatFit(stageBytes(p, s), partial, 8, gpu);
-      if (s.stages < 3 || s.stages * stageBytes(p, s) < kInFlight || (p.weightBytes == 1 && bk != 128))
+      // bf16: a warpgroup's rows of several swizzle atoms are no contiguous operand, so more than 64 k go to one warpgroup;
+      // parts of a split begin at multiples of 128. FP8 is promoted every 128.
+      bool legal = p.weightBytes == 1 ? bk == 128 : (bk == 64 || warpgroups == 1) && (split == 1 || bk <= 128);
+      if (!legal || s.stages < 3 || s.stages * stageBytes(p, s) < kInFlight)
         continue;
       if (double cost = estimate(p, s, gpu); cost < least)
         least = cost, best = s;

@@ -1,0 +1,54 @@
+// One product op, bound and emitted as the product does it, run by the tile simulator on real numbers.
+#pragma once
+
+#include "codegen/targets/DeviceEmitter.h"
+#include "dialects/tile/TileDialect.h"
+#include "passes/tile/Simulator.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <gtest/gtest.h>
+
+namespace dsv3::codegen::test {
+
+using Bytes = std::vector<uint8_t>;
+
+/// A matrix of numbers as they are stored.
+struct Numbers {
+  std::vector<float> values; ///< what the stored bits mean (without scales)
+  Bytes bytes;
+};
+Numbers randomBf16(int64_t count, unsigned seed);
+/// E4M3 codes but NaN.
+Numbers randomE4m3(int64_t count, unsigned seed);
+
+class DeviceKernel {
+public:
+  /// `body` holds one launch over arguments `args` of a program with `attributes`. Null, with a test failure, when it
+  /// cannot be bound or emitted.
+  static std::unique_ptr<DeviceKernel> compile(const std::string &args, const std::string &body, const std::string &attributes);
+  /// Why no emitter of the target takes the op; empty if one does.
+  static std::string whyIllegal(const std::string &args, const std::string &body, const std::string &attributes);
+
+  mlir::Operation *op() const { return launchOp; }
+  tile::KernelOp kernel() const;
+  DeviceLaunch launch() const { return emitter->launch(launchOp); }
+  std::string schedule() const;
+  /// Integer of the schedule.
+  int64_t param(llvm::StringRef name) const;
+  mlir::RankedTensorType operandType(unsigned i) const { return llvm::cast<mlir::RankedTensorType>(launchOp->getOperand(i).getType()); }
+  /// The bytes of part `part` of a packed weight. `element(index)` of the logical shape gives the number's bytes.
+  Bytes pack(unsigned operand, unsigned part, llvm::function_ref<const uint8_t *(llvm::ArrayRef<int64_t>)> element) const;
+
+  /// Runs it: references in the order of the launch, `tokens` true rows. Findings are test failures.
+  void run(llvm::ArrayRef<Bytes *> refs, int64_t tokens, uint64_t seed = 1, int64_t ctas = 0) const;
+
+private:
+  static std::unique_ptr<DeviceKernel> parse(const std::string &args, const std::string &body, const std::string &attributes);
+
+  mlir::OwningOpRef<mlir::ModuleOp> source, emitted;
+  mlir::Operation *launchOp = nullptr;
+  const DeviceEmitter *emitter = nullptr;
+};
+
+} // namespace dsv3::codegen::test

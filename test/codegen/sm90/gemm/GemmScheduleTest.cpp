@@ -1,0 +1,61 @@
+// What the cost model chooses for the products of DeepSeek-V3.
+#include "codegen/sm90/gemm/GemmSchedule.h"
+
+#include <gtest/gtest.h>
+
+namespace dsv3::codegen {
+namespace {
+GemmShape shape(int64_t rows, int64_t n, int64_t k, int64_t weights = 1, int64_t weightBytes = 2) {
+  return {rows, n, k, 1, weights, weightBytes, 2};
+}
+constexpr int64_t kWeights[][2] = {{1536, 7168}, {2112, 7168}, {576, 7168}, {256, 7168}, {24576, 1536}, {7168, 16384}, {7168, 18432},
+                                   {2048, 7168}, {7168, 2048}, {129280, 7168}, {16, 256}, {3584, 256}};
+} // namespace
+
+TEST(GemmSchedule, FewWeightRowsShareK) {
+  EXPECT_EQ(splitOfWeight(shape(8, 256, 7168)), 8);
+  EXPECT_EQ(splitOfWeight(shape(8, 576, 7168)), 8);
+  EXPECT_EQ(splitOfWeight(shape(8, 24576, 1536)), 1);
+  EXPECT_EQ(splitOfWeight(shape(8, 129280, 7168)), 1);
+}
+
+TEST(GemmSchedule, SplitDependsOnTheWeightAlone) {
+  for (auto [n, k] : kWeights)
+    for (int64_t rows : {1, 8, 32, 64, 128, 256})
+      EXPECT_EQ(splitOfWeight(shape(rows, n, k)), splitOfWeight(shape(1, n, k))) << n << " x " << k << ", " << rows << " rows";
+}
+
+TEST(GemmSchedule, FitsSharedMemoryAndRegisters) {
+  const GpuModel gpu;
+  for (auto [n, k] : kWeights)
+    for (int64_t weights : {1, 2})
+      for (int64_t bytes : {1, 2})
+        for (int64_t rows : {1, 8, 32, 64, 128, 256, 4096}) {
+          GemmShape p = shape(rows, n, k, weights, bytes);
+          for (int64_t split : {int64_t(1), splitOfWeight(p)}) {
+            ColsSchedule s = chooseCols(p, split, 256);
+            ASSERT_GT(s.warpgroups, 0);
+            int64_t partial = split > 1 ? weights * s.bm() * s.tokens * 4 : 0;
+            EXPECT_LE(s.stages * stageBytes(p, s) + partial, gpu.sharedBytes - 2048) << n << " x " << k;
+            EXPECT_GE(s.stages, 3);
+            EXPECT_TRUE(split == 1 || s.bk <= 128); // parts of K begin at multiples of 128
+            EXPECT_TRUE(s.bk == 64 || s.warpgroups == 1 || bytes == 1); // a view of several atoms needs all rows
+          }
+          RowsSchedule r = chooseRows(p);
+          EXPECT_LE(r.stages * stageBytes(p, r), gpu.sharedBytes - 2048);
+        }
+}
+
+TEST(GemmSchedule, ManyTokensTakeTheWideTile) {
+  RowsSchedule s = chooseRows(shape(4096, 24576, 1536));
+  EXPECT_EQ(s.bm(), 128);
+  EXPECT_EQ(s.bn, 256);
+  EXPECT_EQ(s.stages, 4);
+}
+
+TEST(GemmSchedule, TokenTileFollowsTheCapacity) {
+  for (auto [rows, tokens] : {std::pair<int64_t, int64_t>{1, 8}, {9, 16}, {64, 64}, {100, 128}})
+    EXPECT_EQ(chooseCols(shape(rows, 24576, 1536), 1, 256).tokens, tokens);
+}
+
+} // namespace dsv3::codegen

@@ -1,0 +1,231 @@
+// Products of sm_90a on the tile simulator: values, edges, and that no row past the true count is written.
+#include "test/codegen/sm90/gemm/GemmHarness.h"
+
+#include "runtime/core/DType.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+
+namespace dsv3::codegen::test {
+namespace {
+
+std::string tensor(std::vector<int64_t> shape, const std::string &elem, const std::string &encoding = "") {
+  std::string text = "tensor<";
+  for (int64_t d : shape)
+    text += std::to_string(d) + "x";
+  return text + elem + (encoding.empty() ? "" : ", " + encoding) + ">";
+}
+
+/// y[t, h, n] = x[t, h, :] . w[h, n, :], or silu of a first times a second product.
+struct Case {
+  int64_t capacity = 0, tokens = 0, n = 0, k = 0;
+  int64_t heads = 0;      ///< 0: not batched
+  bool gated = false, fp8 = false;
+  std::string out = "bf16", phase = "decode", via = "f32";
+  int64_t xLanes = 0;     ///< of a wider row that x is a view of, at 8
+
+  int64_t h() const { return std::max<int64_t>(heads, 1); }
+  size_t weights() const { return gated ? 2 : 1; }
+
+  std::string weightType() const {
+    std::vector<int64_t> shape{n, k};
+    if (heads)
+      shape.insert(shape.begin(), heads);
+    return tensor(shape, "bf16", fp8 ? "#dsv3.blocked<f8E4M3FN, 128x128, f32>" : "");
+  }
+  std::string xType(int64_t lanes) const {
+    return heads ? tensor({capacity, heads, lanes}, "bf16") : tensor({capacity, lanes}, "bf16");
+  }
+  std::string args() const {
+    std::string text = "%x0: " + xType(xLanes ? xLanes : k) + ", %w0: " + weightType();
+    return gated ? text + ", %w1: " + weightType() : text;
+  }
+  std::string body() const {
+    std::string outType = heads ? tensor({capacity, heads, n}, out) : tensor({capacity, n}, out);
+    std::string text = xLanes ? "%x = kernel.view %x0 at 8 : " + xType(xLanes) + " -> " + xType(k) + "\n" : "";
+    std::string x = xLanes ? "%x" : "%x0";
+    text += "%o = kernel.empty : " + outType + "\n";
+    if (gated)
+      return text + "%y = kernel.gated_gemm ins(" + x + ", %w0, %w1 : " + xType(k) + ", " + weightType() + ", " + weightType() +
+             ") outs(%o : " + outType + ") via " + via + " site \"s\"";
+    return text + "%y = kernel." + (heads ? "batched_gemm" : "gemm") + " ins(" + x + ", %w0 : " + xType(k) + ", " + weightType() +
+           ") outs(%o : " + outType + ") site \"s\"";
+  }
+  std::string attributes() const {
+    return "phase = \"" + phase + "\", tokens = " + std::to_string(capacity) + " : i64, seqs = " + std::to_string(capacity) + " : i64";
+  }
+};
+
+double rounded(const std::string &elem, double x) { return elem == "bf16" ? bf16ToFloat(floatToBf16(float(x))) : x; }
+
+/// A weight: codes or values, and the scale of every block of 128 x 128.
+struct Weight {
+  Numbers numbers;
+  std::vector<float> scales;
+  int64_t n, k, across, down;
+
+  Weight(const Case &c, unsigned seed) : n(c.n), k(c.k), across((c.k + 127) / 128), down((c.n + 127) / 128) {
+    numbers = c.fp8 ? randomE4m3(c.h() * n * k, seed) : randomBf16(c.h() * n * k, seed);
+    for (int64_t i = 0; i < c.h() * across * down; ++i)
+      scales.push_back(c.fp8 ? 0.001f * float(1 + (i * 37 + seed) % 29) : 1.0f);
+  }
+  const float &scale(int64_t head, int64_t row, int64_t col) const {
+    return scales[size_t((head * down + row / 128) * across + col / 128)];
+  }
+  double value(int64_t head, int64_t row, int64_t col) const {
+    return double(numbers.values[size_t((head * n + row) * k + col)]) * double(scale(head, row, col));
+  }
+};
+
+class Product {
+public:
+  explicit Product(const Case &c) : c(c), kernel(DeviceKernel::compile(c.args(), c.body(), c.attributes())) {
+    int64_t lanes = c.xLanes ? c.xLanes : c.k;
+    x = randomBf16(c.capacity * c.h() * lanes, 1);
+    for (size_t i = 0; i < c.weights(); ++i)
+      w.emplace_back(c, unsigned(2 + i));
+  }
+
+  void check(uint64_t seed = 1, int64_t ctas = 0) {
+    ASSERT_TRUE(kernel);
+    SCOPED_TRACE(kernel->schedule());
+    std::vector<Bytes> parts = packed();
+    Bytes y(size_t(c.capacity * c.h() * c.n) * (c.out == "bf16" ? 2 : 4), 0x7f);
+    std::vector<Bytes *> refs{&x.bytes};
+    for (Bytes &part : parts)
+      refs.push_back(&part);
+    refs.push_back(&y);
+    kernel->run(refs, c.tokens, seed, ctas);
+    compare(y);
+    out = y;
+  }
+
+  Case c;
+  std::unique_ptr<DeviceKernel> kernel;
+  Numbers x;
+  std::vector<Weight> w;
+  Bytes out;
+
+private:
+  std::vector<Bytes> packed() {
+    std::vector<Bytes> parts;
+    for (size_t i = 0; i < w.size(); ++i) {
+      const Weight &weight = w[i];
+      if (!c.fp8) {
+        parts.push_back(weight.numbers.bytes);
+        continue;
+      }
+      auto place = [&](ArrayRef<int64_t> at) { return std::array<int64_t, 3>{c.heads ? at[0] : 0, at[at.size() - 2], at.back()}; };
+      parts.push_back(kernel->pack(unsigned(1 + i), 0, [&](ArrayRef<int64_t> at) {
+        auto [h, n, k] = place(at);
+        return &weight.numbers.bytes[size_t((h * c.n + n) * c.k + k)];
+      }));
+      parts.push_back(kernel->pack(unsigned(1 + i), 1, [&](ArrayRef<int64_t> at) {
+        auto [h, n, k] = place(at);
+        return reinterpret_cast<const uint8_t *>(&weight.scale(h, n, k));
+      }));
+    }
+    return parts;
+  }
+
+  double expected(int64_t t, int64_t h, int64_t n, double &size) const {
+    int64_t lanes = c.xLanes ? c.xLanes : c.k, first = c.xLanes ? 8 : 0;
+    double product[2] = {0, 0};
+    size = 0;
+    for (size_t i = 0; i < w.size(); ++i)
+      for (int64_t k = 0; k < c.k; ++k) {
+        double term = double(x.values[size_t((t * c.h() + h) * lanes + first + k)]) * w[i].value(h, n, k);
+        product[i] += term, size += std::fabs(term);
+      }
+    if (!c.gated)
+      return product[0];
+    double gate = rounded(c.via, product[0]), up = rounded(c.via, product[1]);
+    size = size * (1 + std::fabs(gate) + std::fabs(up));
+    return gate / (1 + std::exp(-gate)) * up;
+  }
+
+  void compare(const Bytes &y) const {
+    int64_t wrong = 0, touched = 0;
+    for (int64_t t = 0; t < c.capacity; ++t)
+      for (int64_t i = 0; i < c.h() * c.n; ++i) {
+        size_t at = size_t(t * c.h() * c.n + i);
+        uint32_t bits = 0;
+        size_t width = c.out == "bf16" ? 2 : 4;
+        std::memcpy(&bits, &y[at * width], width);
+        if (t >= c.tokens) {
+          touched += bits != (width == 2 ? 0x7f7fu : 0x7f7f7f7fu);
+          continue;
+        }
+        float got = width == 2 ? bf16ToFloat(uint16_t(bits)) : 0;
+        if (width == 4)
+          std::memcpy(&got, &bits, 4);
+        double size = 0, want = expected(t, i / c.n, i % c.n, size);
+        wrong += !(std::fabs(double(got) - want) <= size * 1e-6 + std::fabs(want) * (width == 2 ? 1.0 / 256 : 1e-6) * (c.via == "bf16" ? 4 : 1));
+      }
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(touched, 0) << "rows past the true count";
+  }
+};
+
+void check(const Case &c) { Product(c).check(); }
+
+} // namespace
+
+TEST(RowsGemm, Values) {
+  for (auto out : {"bf16", "f32"})
+    for (int64_t tokens : {1, 130, 200})
+      check({.capacity = 200, .tokens = tokens, .n = 264, .k = 320, .out = out, .phase = "prefill"});
+}
+
+TEST(RowsGemm, EverySchedule) {
+  Case c{.capacity = 200, .tokens = 131, .n = 72, .k = 136, .phase = "prefill"};
+  for (uint64_t seed : {0, 1, 2, 3})
+    Product(c).check(seed, 2);
+}
+
+TEST(RowsGemm, ViewOfWiderRows) {
+  check({.capacity = 96, .tokens = 70, .n = 64, .k = 128, .phase = "prefill", .xLanes = 200});
+}
+
+TEST(ColsGemm, Values) {
+  for (auto out : {"bf16", "f32"})
+    for (int64_t capacity : {1, 16, 40})
+      check({.capacity = capacity, .tokens = (capacity + 1) / 2, .n = 200, .k = 200, .out = out});
+}
+
+TEST(ColsGemm, EverySchedule) {
+  for (uint64_t seed : {0, 1, 2, 3})
+    Product({.capacity = 24, .tokens = 19, .n = 520, .k = 192}).check(seed, 2);
+}
+
+TEST(ColsGemm, Gated) {
+  for (auto via : {"f32", "bf16"})
+    for (auto phase : {"decode", "prefill"})
+      check({.capacity = 72, .tokens = 70, .n = 96, .k = 136, .gated = true, .phase = phase, .via = via});
+}
+
+TEST(ColsGemm, Heads) {
+  check({.capacity = 12, .tokens = 9, .n = 72, .k = 128, .heads = 3});
+  check({.capacity = 12, .tokens = 9, .n = 72, .k = 64, .heads = 3, .xLanes = 96});
+}
+
+TEST(ColsGemm, BlockScaled) {
+  for (auto phase : {"decode", "prefill"})
+    check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .fp8 = true, .phase = phase});
+  check({.capacity = 12, .tokens = 9, .n = 72, .k = 200, .heads = 2, .fp8 = true});
+  check({.capacity = 12, .tokens = 9, .n = 136, .k = 128, .gated = true, .fp8 = true});
+}
+
+TEST(Gemm, SaysWhatTheHardwareCannotDo) {
+  auto why = [](const Case &c) { return DeviceKernel::whyIllegal(c.args(), c.body(), c.attributes()); };
+  EXPECT_EQ(why({.capacity = 8, .tokens = 8, .n = 64, .k = 100}), "rows of w have K = 100 bf16 values, no multiple of 16 bytes");
+  EXPECT_EQ(why({.capacity = 8, .tokens = 8, .n = 64, .k = 64, .xLanes = 100}),
+            "rows of x start at element 8 and are 100 bf16 values apart, no multiples of 16 bytes");
+  Case narrow{.capacity = 8, .tokens = 8, .n = 64, .k = 64};
+  narrow.out = "f16";
+  EXPECT_EQ(why(narrow), "the result is f16, neither bf16 nor f32");
+}
+
+} // namespace dsv3::codegen::test
