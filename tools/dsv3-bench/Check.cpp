@@ -1,0 +1,158 @@
+#include "tools/dsv3-bench/Check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace dsv3::bench {
+
+double tolerance(DType stored) { return stored == DType::F32 ? 1e-3 : 5e-3; }
+
+namespace {
+/// An element may be off by this much of its own size plus the row's root mean square: a wrong element in a long row hardly
+/// moves the row's norm.
+constexpr double kElement = 0.05;
+
+std::string place(const std::string &buffer, int64_t row) { return buffer + " row " + std::to_string(row); }
+
+std::string text(double v) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.3g", v);
+  return out;
+}
+
+class Checker {
+public:
+  Checker(const Case &c, const CaseData &data, const Outputs &first, const Outputs &second) : c(c), data(data), first(first), second(second) {}
+
+  Verdict run(const Expected &expected) {
+    for (const auto &[name, bytes] : first)
+      if (const Buffer *b = c.find(name); b && verdict.ok())
+        wholeBuffer(*b, bytes);
+    for (const ExpectedInts &e : expected.ints)
+      if (verdict.ok())
+        integers(e);
+    for (const ExpectedExperts &e : expected.experts)
+      if (verdict.ok())
+        experts(e);
+    for (const ExpectedRow &e : expected.rows)
+      if (verdict.ok() && !ties.count(e.row))
+        row(e);
+    return verdict;
+  }
+
+private:
+  void fail(const std::string &problem) { verdict.problem = problem; }
+
+  const std::vector<uint8_t> *bytesOf(const std::string &name) {
+    auto found = first.find(name);
+    if (found == first.end())
+      fail("expected output " + name + ", got none");
+    return found == first.end() ? nullptr : &found->second;
+  }
+
+  /// What holds for every element: written, and the same in both runs.
+  void wholeBuffer(const Buffer &b, const std::vector<uint8_t> &bytes) {
+    if (b.role == Role::Cache)
+      return cacheRows(b, bytes);
+    size_t size = byteSize(b.elem), n = size_t(definedElements(c, data, b));
+    const std::vector<uint8_t> &again = second.at(b.name);
+    if (bytes.size() < n * size || again.size() != bytes.size())
+      return fail(b.name + ": expected " + std::to_string(n * size) + " bytes, got " + std::to_string(bytes.size()));
+    size_t lanes = size_t(b.shape.back());
+    for (size_t i = 0; i < n; ++i) {
+      const uint8_t *at = bytes.data() + i * size;
+      if (std::memcmp(at, again.data() + i * size, size) != 0)
+        return fail(place(b.name, int64_t(i / lanes)) + " lane " + std::to_string(i % lanes) + ": expected equal bits in two runs, got " +
+                    text(loadAsFloat(b.elem, bytes.data(), i)) + " and " + text(loadAsFloat(b.elem, again.data(), i)));
+      bool poisoned = std::all_of(at, at + size, [](uint8_t v) { return v == kPoison; });
+      if (poisoned || (isFloat(b.elem) && std::isnan(loadAsFloat(b.elem, bytes.data(), i))))
+        return fail(place(b.name, int64_t(i / lanes)) + " lane " + std::to_string(i % lanes) + ": expected a number, got " +
+                    (poisoned ? "what was there before" : "NaN"));
+    }
+  }
+
+  /// Rows that the step appends are compared elsewhere; all others keep their bits.
+  void cacheRows(const Buffer &b, const std::vector<uint8_t> &bytes) {
+    if (bytes != second.at(b.name))
+      return fail(b.name + ": expected equal bits in two runs");
+    std::set<int64_t> appended;
+    reference::SeqMeta seq = data.sequences(0);
+    for (int64_t t = 0; t < seq.tokens(); ++t) {
+      int64_t position = seq.tokenPos[size_t(t)], page = seq.blockTable[size_t(seq.tokenSeq[size_t(t)])][size_t(position / reference::kPageTokens)];
+      appended.insert((data.layer() * data.cachePages() + page) * reference::kPageTokens + position % reference::kPageTokens);
+    }
+    std::vector<uint8_t> before = data.bytes(b, 0);
+    size_t rowBytes = size_t(b.shape[3]) * byteSize(b.elem);
+    for (size_t r = 0; r * rowBytes < before.size(); ++r)
+      if (!appended.count(int64_t(r)) && std::memcmp(before.data() + r * rowBytes, bytes.data() + r * rowBytes, rowBytes) != 0)
+        return fail(place(b.name, int64_t(r)) + ": expected a row that the step does not append to keep its bits");
+  }
+
+  void integers(const ExpectedInts &e) {
+    const std::vector<uint8_t> *bytes = bytesOf(e.buffer);
+    for (size_t i = 0; bytes && i < e.values.size(); ++i) {
+      int32_t got = 0;
+      std::memcpy(&got, bytes->data() + i * 4, 4);
+      if (got != e.values[i])
+        return fail(e.buffer + " element " + std::to_string(i) + ": expected " + std::to_string(e.values[i]) + ", got " + std::to_string(got));
+    }
+    verdict.rows += int64_t(e.values.size());
+  }
+
+  /// Where float32 cannot tell two scores apart the kernel may take either; weights of such a token are not compared.
+  void experts(const ExpectedExperts &e) {
+    const std::vector<uint8_t> *bytes = bytesOf("ids");
+    for (size_t k = 0; bytes && k < e.ids.size(); ++k) {
+      int32_t got = 0;
+      std::memcpy(&got, bytes->data() + (size_t(e.token) * e.ids.size() + k) * 4, 4);
+      if (got == e.ids[k])
+        continue;
+      bool known = got >= 0 && size_t(got) < e.scores.size();
+      if (!known || std::fabs(e.scores[size_t(got)] - e.scores[size_t(e.ids[k])]) > 2e-6)
+        return fail("ids row " + std::to_string(e.token) + " lane " + std::to_string(k) + ": expected expert " + std::to_string(e.ids[k]) +
+                    ", got " + std::to_string(got));
+      ties.insert(e.token);
+    }
+    ++verdict.rows;
+  }
+
+  void row(const ExpectedRow &e) {
+    const Buffer *b = c.find(e.buffer);
+    const std::vector<uint8_t> *bytes = bytesOf(e.buffer);
+    if (!b || !bytes)
+      return;
+    double error = 0, size = 0;
+    size_t from = size_t(e.row * b->shape.back());
+    for (size_t i = 0; i < e.values.size(); ++i) {
+      double d = double(loadAsFloat(b->elem, bytes->data(), from + i)) - e.values[i];
+      error += d * d;
+      size += e.values[i] * e.values[i];
+    }
+    double relative = size > 0 ? std::sqrt(error / size) : std::sqrt(error);
+    verdict.worst = std::max(verdict.worst, relative);
+    ++verdict.rows;
+    if (!(relative <= tolerance(b->elem)))
+      return fail(place(e.buffer, e.row) + ": expected relative error below " + text(tolerance(b->elem)) + ", got " + text(relative));
+    double rms = std::sqrt(size / double(e.values.size()));
+    for (size_t i = 0; i < e.values.size(); ++i) {
+      double got = loadAsFloat(b->elem, bytes->data(), from + i);
+      if (!(std::fabs(got - e.values[i]) <= kElement * (std::fabs(e.values[i]) + rms)))
+        return fail(place(e.buffer, e.row) + " lane " + std::to_string(i) + ": expected " + text(e.values[i]) + ", got " + text(got));
+    }
+  }
+
+  const Case &c;
+  const CaseData &data;
+  const Outputs &first, &second;
+  Verdict verdict;
+  std::set<int64_t> ties; ///< tokens whose experts are not the reference's
+};
+} // namespace
+
+Verdict check(const Case &c, const CaseData &data, const Expected &expected, const Outputs &first, const Outputs &second) {
+  return Checker(c, data, first, second).run(expected);
+}
+
+} // namespace dsv3::bench

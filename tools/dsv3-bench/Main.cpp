@@ -1,0 +1,157 @@
+// dsv3-bench kernel PACK: checks and times the kernels of a pack (compile-model kernels) on a GPU.
+#include "tools/dsv3-bench/Report.h"
+#include "tools/dsv3-bench/Workers.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <regex>
+
+namespace dsv3::bench {
+
+namespace {
+struct Options {
+  std::string pack, filter, anchors = "bench/anchors/h200.csv", json, commit;
+  RunOptions run;
+  bool check = false, time = false, list = false;
+  double timeout = 120;
+};
+
+/// What the workers do: one device per process, cases from `first` on until one breaks the device.
+void work(const Pack &pack, const std::vector<const Case *> &cases, const Options &o, const Anchors &anchors, int64_t first,
+          const std::function<void(const std::string &)> &report) {
+  Result<std::unique_ptr<Device>> device = Device::open();
+  for (size_t i = size_t(first); i < cases.size(); ++i) {
+    RunRow row;
+    row.name = cases[i]->name;
+    row.op = cases[i]->op;
+    Result<RunRow> done = device ? runCase(**device, pack, o.pack, *cases[i], o.run, anchors) : Result<RunRow>(device.error());
+    if (done)
+      row = *done;
+    else
+      row.problem = done.error().message;
+    OrderedJson json = toJson(row);
+    json["gpu"] = device ? (*device)->name() : "";
+    json["driver"] = device ? (*device)->driver() : "";
+    report(json.dump());
+    // A fault stays with the context: whatever comes next would fail of it.
+    if (device && !(*device)->synchronize())
+      return;
+  }
+}
+
+RunRow lost(const Case &c, const std::string &why) {
+  RunRow row;
+  row.name = c.name;
+  row.op = c.op;
+  row.problem = why;
+  return row;
+}
+
+std::string today() {
+  std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+Status writeJson(const std::string &path, const OrderedJson &json) {
+  std::ofstream file(path);
+  file << json.dump(1) << "\n";
+  file.close();
+  return file ? Status() : Status(usageError("cannot write '" + path + "'"));
+}
+
+Result<int> runKernels(const Options &o, const std::string &command) {
+  Result<Pack> pack = readPack(o.pack);
+  if (!pack)
+    return pack.error();
+  Result<Anchors> anchors = Anchors::read(o.anchors);
+  if (!anchors)
+    return anchors.error();
+  std::regex wanted(o.filter.empty() ? ".*" : o.filter);
+  std::vector<const Case *> cases;
+  for (const Case &c : pack->cases)
+    if (std::regex_search(c.name, wanted))
+      cases.push_back(&c);
+  if (cases.empty())
+    return usageError("--filter: expected a case that matches '" + printable(o.filter) + "', got none");
+  if (o.list) {
+    for (const Case *c : cases)
+      std::printf("%s\n", c->name.c_str());
+    return 0;
+  }
+  RunInfo info{today(), o.commit, command, "", ""};
+  std::vector<RunRow> rows;
+  std::printf("%s\n", tableHeader().c_str());
+  auto add = [&](RunRow row) {
+    std::printf("%s\n", tableLine(row).c_str());
+    std::fflush(stdout);
+    rows.push_back(std::move(row));
+  };
+  Status ran = runWorkers(
+      int64_t(cases.size()), o.timeout,
+      [&](int64_t first, const std::function<void(const std::string &)> &report) { work(*pack, cases, o, *anchors, first, report); },
+      [&](int64_t i, const std::string &line) {
+        Result<Json> json = parseJson(line, "a worker's row");
+        Result<RunRow> row = json ? rowFromJson(*json) : Result<RunRow>(json.error());
+        if (row && json->value("gpu", std::string()) != "") {
+          info.gpu = (*json)["gpu"];
+          info.driver = (*json)["driver"];
+        }
+        add(row ? *row : lost(*cases[size_t(i)], row.error().message));
+      },
+      [&](int64_t i, const std::string &why) { add(lost(*cases[size_t(i)], why)); });
+  if (!ran)
+    return ran.error();
+  std::printf("\n%s", summaryText(rows).c_str());
+  if (!o.json.empty())
+    if (Status s = writeJson(o.json, reportJson(info, rows)); !s)
+      return s.error();
+  bool failed = std::any_of(rows.begin(), rows.end(), [](const RunRow &r) { return !r.problem.empty(); });
+  return failed ? 1 : 0;
+}
+
+Result<int> main(int argc, char **argv) {
+  Options o;
+  CLI::App app("Measures kernels on a GPU.", "dsv3-bench");
+  app.require_subcommand(1);
+  CLI::App *kernel = app.add_subcommand("kernel", "Checks and times the kernels of a pack (compile-model kernels)");
+  kernel->option_defaults()->always_capture_default();
+  kernel->add_option("PACK", o.pack, "Folder that compile-model kernels wrote")->required();
+  kernel->add_flag("--check", o.check, "Compare sampled rows with the reference, look for unwritten elements, compare two runs bit by bit");
+  kernel->add_flag("--time", o.time, "Time CUDA graph replays, weights and cache cold; default: both");
+  kernel->add_flag("--list", o.list, "Print the names of the cases");
+  kernel->add_option("--filter", o.filter, "Only cases whose name matches this regular expression");
+  kernel->add_option("--anchors", o.anchors, "CSV of what the best public kernels took");
+  kernel->add_option("--samples", o.run.samples, "Rows compared per output")->check(CLI::PositiveNumber);
+  kernel->add_option("--timeout", o.timeout, "Seconds after which a silent case counts as hanging")->check(CLI::PositiveNumber);
+  kernel->add_option("--json", o.json, "Write the results to this file");
+  kernel->add_option("--commit", o.commit, "What the JSON says was measured");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    if (e.get_exit_code() == 0)
+      return app.exit(e); // --help
+    return usageError(printable(e.what(), 300));
+  }
+  o.run.check = o.check || !o.time;
+  o.run.time = o.time || !o.check;
+  std::string command = "dsv3-bench";
+  for (int i = 1; i < argc; ++i)
+    command += std::string(" ") + argv[i];
+  return runKernels(o, command);
+}
+} // namespace
+
+} // namespace dsv3::bench
+
+int main(int argc, char **argv) {
+  dsv3::Result<int> code = dsv3::bench::main(argc, argv);
+  if (code)
+    return *code;
+  std::fprintf(stderr, "dsv3-bench: error: %s\n", code.error().message.c_str());
+  return int(code.error().code);
+}

@@ -1,0 +1,39 @@
+// Runs one case of a pack on a device.
+#pragma once
+
+#include "tools/dsv3-bench/Check.h"
+#include "tools/dsv3-bench/Device.h"
+#include "tools/dsv3-bench/Floor.h"
+
+namespace dsv3::bench {
+
+struct RunOptions {
+  bool check = true, time = true;
+  int64_t samples = 16;           ///< rows compared with the reference
+  int64_t coldBytes = 256 << 20;  ///< weights and cache that launches rotate over
+};
+
+/// What is printed and written for a case.
+struct RunRow {
+  std::string name, op;
+  std::string problem; ///< empty: checked and right, or not checked
+  bool checked = false;
+  double worst = 0; ///< relative error
+  int64_t rows = 0;
+  double us = 0, fastest = 0, slowest = 0; ///< median, least and most of the replays; 0: not timed
+  double bytes = 0, flops = 0, floorUs = 0;
+  int64_t sets = 0;
+  std::string peer; ///< of the anchor; empty: none
+  double anchorUs = 0;
+  int64_t registers = 0, spills = 0, smem = 0, launches = 0; ///< of the widest kernel; timed launches
+};
+
+OrderedJson toJson(const RunRow &row);
+Result<RunRow> rowFromJson(const Json &json);
+
+/// Fills, launches, compares and times. A wrong result, or a kernel that fails, stands in `problem`; errors are the pack's and
+/// the machine's: missing files, no memory.
+Result<RunRow> runCase(const Device &device, const Pack &pack, const std::string &folder, const Case &c, const RunOptions &options,
+                       const Anchors &anchors);
+
+} // namespace dsv3::bench
