@@ -4,6 +4,10 @@
 // the schedule. Numbers are computed for real, so that a kernel's output can be compared with the reference before a GPU
 // sees it; shared memory is bytes, addressed by the layouts, so that a wrong layout gives wrong numbers here too. Vector
 // clocks find races that this schedule did not show. What is checked: sim/Findings.h.
+//
+// Where the model is kinder than the hardware may be: an mma is one operation of the warpgroup, so that one warp's await
+// is as good as that of all (one arrival per warpgroup at a free barrier rests on the same). Where it is stricter: granules
+// of 16 bytes. `any` is true for the whole warpgroup if it is for one warp: what it guards must not change other rows.
 #pragma once
 
 #include "dialects/tile/TileDialect.h"

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kTrace = 12; // events that a finding shows
 
 std::string lineOf(Operation *op) {
-  if (auto loc = dyn_cast<FileLineColLoc>(op->getLoc()))
+  if (auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>())
     return "line " + std::to_string(loc.getLine());
   return "an unknown line";
 }

@@ -2,6 +2,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace dsv3::tile {
@@ -49,21 +51,17 @@ bool canMoveDown(Operation *op) {
   return isa<WaitOp, AwaitOp, MeetOp, SyncOp>(op) && matters(after) && !uses(after, op);
 }
 
-std::string lineOf(Operation *op) {
-  auto loc = dyn_cast<FileLineColLoc>(op->getLoc());
-  return ", line " + std::to_string(loc ? loc.getLine() : 0);
-}
-
 } // namespace
 
 std::vector<Mutant> mutantsOf(KernelOp kernel) {
   std::vector<Mutant> out;
+  std::map<std::string, int> seen;
   size_t i = 0;
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
     const size_t n = i++;
     if (!isa<WaitOp, ReleaseOp, SyncOp, SignalOp, MeetOp>(op) && !isToken(op))
       return;
-    const std::string what = op->getName().stripDialect().str() + lineOf(op);
+    const std::string kind = op->getName().stripDialect().str(), what = kind + " " + std::to_string(seen[kind]++);
     if (isa<WaitOp>(op))
       out.push_back({"peek instead of " + what, [n](KernelOp k) { toPeek(nth(k, n)); }});
     else

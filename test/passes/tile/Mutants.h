@@ -10,7 +10,7 @@
 namespace dsv3::tile {
 
 struct Mutant {
-  std::string name; ///< "drop release, line 71"
+  std::string name; ///< "drop release 2": the third one of the kernel's text
   std::function<void(KernelOp)> apply; ///< to a clone of the kernel
 };
 

@@ -18,7 +18,10 @@ namespace dsv3::tile {
 class TileModule {
 public:
   explicit TileModule(const std::string &path);
+  /// The first kernel, or null.
   KernelOp kernel();
+  /// Inlines all calls.
+  bool inlineCalls();
   mlir::ModuleOp module() { return *parsed; }
 
 private:
