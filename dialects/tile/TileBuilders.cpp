@@ -217,6 +217,8 @@ void FillOp::build(OpBuilder &b, OperationState &state, Value slot, int64_t grou
     block.addArgument(buf, state.location);
 }
 
+void WaitOp::build(OpBuilder &b, OperationState &state, Barrier barrier, Value slot, int64_t group) { build(b, state, barrier, slot, groupAttr(b, group)); }
+
 void ReleaseOp::build(OpBuilder &b, OperationState &state, Value slot, int64_t group, Barrier barrier) { build(b, state, barrier, slot, groupAttr(b, group)); }
 
 LogicalResult RingOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, RingOp::Adaptor adaptor, SmallVectorImpl<Type> &types) {

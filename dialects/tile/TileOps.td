@@ -40,6 +40,7 @@ def Tile_KernelOp : Tile_RegionOp<"kernel", [FunctionOpInterface, IsolatedFromAb
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, DefaultValuedAttr<I64Attr, "1">:$cluster,
                        OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let hasRegionVerifier = 1;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::TypeRange":$args, CArg<"int64_t", "1">:$cluster)>];
   let extraClassDeclaration = [{
@@ -199,12 +200,14 @@ def Tile_AllocOp : Tile_Op<"alloc", [HasParent<"KernelOp">]> {
 }
 
 def Tile_ViewOp : Tile_Op<"view", [Pure]> {
+  let hasCanonicalizer = 1;
   let summary = "A part of a buffer, in place";
   let description = [{
     `%v = view %b[%row, 0] : !A -> !Aw`. Coordinates of the part's first element, missing ones are 0; leading dims of the
-    source that the result lacks are dropped. T9: an offset within the exchanged dims is static, or a multiple of the atom's
-    row or column by its type. T10: the result's layout is the source's, restricted (evaluated on every coordinate). So a
-    result of several atoms needs all rows of the source: its type has no other place for the distance between atoms.
+    source that the result lacks are dropped. T9: the part starts where the pattern of exchanged bits starts: in sw* at a
+    multiple of 8 rows and of an atom's width; a number is checked, a value promises it. T10: the result's layout is the
+    source's, restricted: same kind, same distance between rows. So a result of several atoms needs all rows of the
+    source: its type has no other place for the distance between atoms. A view of a view folds.
   }];
   let arguments = (ins Tile_Buf:$source, Variadic<I32>:$coords, DenseI64ArrayAttr:$place);
   let results = (outs Tile_Buf:$result);
@@ -214,6 +217,7 @@ def Tile_ViewOp : Tile_Op<"view", [Pure]> {
 }
 
 def Tile_CopyOp : Tile_Op<"copy", [AttrSizedOperandSegments]> {
+  let hasCanonicalizer = 1;
   let summary = "Asynchronous copy from global to shared memory, in a `fill`";
   let description = [{
     `copy %t[%m, %k] -> %a : !Tma -> !A`: one TMA per box, zeros beyond the tensor's edges; `*` stands for the part's own
@@ -252,6 +256,7 @@ def Tile_StoreOp : Tile_Op<"store"> {
 }
 
 def Tile_ZeroOp : Tile_Op<"zero"> {
+  let hasCanonicalizer = 1;
   let summary = "Clears rows [from, to) of a buffer with 16-byte stores of the whole warpgroup";
   let description = [{`zero %b rows [%n, 64] : !B`. Rows are those of dim 0 of a buffer of rank 2.}];
   let arguments = (ins Tile_Buf:$dest, Variadic<I32>:$coords, DenseI64ArrayAttr:$place);
@@ -261,6 +266,7 @@ def Tile_ZeroOp : Tile_Op<"zero"> {
 }
 
 def Tile_PutOp : Tile_Op<"put"> {
+  let hasCanonicalizer = 1;
   let summary = "Asynchronous copy from shared to global memory by the warpgroup's leader";
   let description = [{
     `%t = put %b -> %t[%m, %n] : !B -> !Tma`: one TMA store per box; what lies beyond the tensor's edges is not written.
@@ -274,6 +280,7 @@ def Tile_PutOp : Tile_Op<"put"> {
 }
 
 def Tile_ReadOp : Tile_Op<"read", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let hasCanonicalizer = 1;
   let summary = "A scalar or fragment from global memory";
   let description = [{
     `%x = read %g[%i, %j] rows(%n) : !G -> !F`. A fragment's dims are the last ones of the tensor (in exchanged order with
@@ -289,6 +296,7 @@ def Tile_ReadOp : Tile_Op<"read", [AttrSizedOperandSegments, MemoryEffects<[MemR
 }
 
 def Tile_WriteOp : Tile_Op<"write", [AttrSizedOperandSegments]> {
+  let hasCanonicalizer = 1;
   let summary = "A scalar or fragment to global memory";
   let description = [{
     `write %f, %g[%i, %j] trans rows(%n) cols(%m) via %s : !F, !G, !S`. Dims, `trans`, `rows` and `cols` as in `read`; what does not
@@ -349,6 +357,7 @@ def Tile_FillOp : Tile_RegionOp<"fill", [NoTerminator]> {
     the group is copied. The buffer of a group that is not one range of columns can only be copied into, with `*`.
   }];
   let arguments = (ins Tile_Slot:$slot, OptionalAttr<I64Attr>:$group);
+  let hasRegionVerifier = 1;
   let skipDefaultBuilders = 1;
   let builders = [
     // Makes the region's block; group -1 is the whole stage.
@@ -365,6 +374,7 @@ def Tile_WaitOp : Tile_Op<"wait", [InferTypeOpAdaptor]> {
   let arguments = (ins Tile_Barrier:$barrier, Tile_Slot:$slot, OptionalAttr<I64Attr>:$group);
   let results = (outs Variadic<Tile_Buf>:$bufs);
   let assemblyFormat = "$barrier $slot (`[` $group^ `]`)? attr-dict `:` qualified(type($slot))";
+  let builders = [OpBuilder<(ins "::dsv3::tile::Barrier":$barrier, "::mlir::Value":$slot, CArg<"int64_t", "-1">:$group)>];
 }
 
 def Tile_PeekOp : Tile_Op<"peek", [Pure, InferTypeOpAdaptor]> {
@@ -372,6 +382,7 @@ def Tile_PeekOp : Tile_Op<"peek", [Pure, InferTypeOpAdaptor]> {
   let arguments = (ins Tile_Slot:$slot);
   let results = (outs Variadic<Tile_Buf>:$bufs);
   let assemblyFormat = "$slot attr-dict `:` qualified(type($slot))";
+  let hasVerifier = 0;
 }
 
 def Tile_ReleaseOp : Tile_Op<"release"> {
@@ -401,7 +412,6 @@ def Tile_SyncOp : Tile_Op<"sync"> {
   let summary = "Barrier of this warpgroup, or of the warp, the block, the cluster";
   let arguments = (ins DefaultValuedAttr<Tile_Scope, "::dsv3::tile::Scope::Warpgroup">:$scope);
   let assemblyFormat = "($scope^)? attr-dict";
-  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, Scope::Warpgroup); }]>];
   let hasVerifier = 0;
 }
 
@@ -477,6 +487,7 @@ def Tile_IotaOp : Tile_Op<"iota", [Pure]> {
 }
 
 def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
+  let hasCanonicalizer = 1;
   let summary = "Columns of an `acc` fragment";
   let description = [{`%s = slice %f[8] : !F -> !H`: columns from a multiple of 8, as many as the result has. A value as the start must be a constant after unrolling.}];
   let arguments = (ins Tile_Frag:$source, Variadic<I32>:$coords, DenseI64ArrayAttr:$place);
@@ -499,7 +510,8 @@ def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
 def Tile_AnyOp : Tile_Op<"any", [Pure]> {
   let summary = "True if any element that this warp holds is";
   let description = [{
-    The one value that differs between warps. T36: what it guards holds no barrier, mma, wait or release.
+    The one value that differs between warps. T36: what it guards holds no barrier, mma, wait or release (checked for an
+    `scf.if` on it; `--dsv3-tile-verify-async` follows it through arithmetic).
   }];
   let arguments = (ins Tile_Frag:$mask);
   let results = (outs I1:$result);
