@@ -43,5 +43,7 @@ private:
 void addSimtEmitters(KernelRegistry &);
 /// Dense, gated and batched products on tensor cores (codegen/sm90/gemm).
 void addGemmEmitters90(KernelRegistry &);
+/// Attention on tensor cores (codegen/sm90/attention).
+void addAttentionEmitters90(KernelRegistry &);
 
 } // namespace dsv3::codegen

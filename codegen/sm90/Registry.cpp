@@ -6,6 +6,7 @@ namespace dsv3::codegen {
 const KernelRegistry &sm90Registry() {
   static const KernelRegistry registry = [] {
     KernelRegistry r;
+    addAttentionEmitters90(r);
     addSimtEmitters(r);
     addGemmEmitters90(r);
     return r;

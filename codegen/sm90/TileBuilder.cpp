@@ -38,6 +38,8 @@ RankedTensorType TileBuilder::quad(Type elem) const { return fragment(tile::Frag
 //===-- Structure ---------------------------------------------------------===//
 
 OpFoldResult TileBuilder::fold(Num n) const {
+  if (!n.value && n.number == tile::kStar)
+    return tile::star(b.getContext());
   return n.value ? OpFoldResult(n.value) : OpFoldResult(IntegerAttr::get(i32, n.number));
 }
 

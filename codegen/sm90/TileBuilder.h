@@ -22,7 +22,7 @@ namespace dsv3::codegen {
 
 using Values = llvm::SmallVector<mlir::Value, 4>;
 
-/// A number or an i32 value: a coordinate, a bound, an extent.
+/// A number or an i32 value: a coordinate (`tile::kStar` too), a bound, an extent.
 struct Num {
   Num(int number) : number(number) {}
   Num(int64_t number) : number(number) {}

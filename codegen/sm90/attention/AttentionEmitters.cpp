@@ -1,0 +1,213 @@
+// kernel.attn_split and kernel.attn_prefill on sm_90a.
+#include "codegen/sm90/EmitterBase.h"
+#include "codegen/sm90/attention/MlaDecode.h"
+#include "codegen/sm90/attention/MlaPrefill.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+namespace {
+
+/// "q of bf16 (got f32)" for the first operand that is a plain tensor of another type; f32 partials are meant to be f32.
+std::string notBf16(Operation *op, ArrayRef<unsigned> operands, ArrayRef<StringRef> names) {
+  for (auto [i, name] : llvm::zip(operands, names)) {
+    Type elem = cast<RankedTensorType>(op->getOperand(i).getType()).getElementType();
+    if (!elem.isBF16())
+      return llvm::formatv("{0} of {1}; the tensor cores' kernel takes bf16", name, elem).str();
+  }
+  return {};
+}
+
+kernel::NumericsAttr attentionNumerics(Operation *op, int64_t keyBlock) {
+  Builder b(op->getContext());
+  return kernel::NumericsAttr::get(op->getContext(), b.getF32Type(), b.getBF16Type(), "k_ascending", keyBlock);
+}
+
+/// A plain tensor of rank 3 or a view of it, [T, H, lanes]: boxes of `rows` rows and 64 lanes of one token.
+TensorMap headMap(Value value, int64_t rows) {
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t pitch = kernel::getRowAccess(value).stride * 2;
+  TensorMap map;
+  map.dims = {type.getDimSize(2), type.getDimSize(1), type.getDimSize(0)};
+  map.strides = {pitch, pitch * type.getDimSize(1)};
+  map.box = {64, rows, 1};
+  map.swizzle = 128;
+  return map;
+}
+
+/// Rows of `lanes` elements, contiguous: boxes of 64 rows and 64 lanes. `rows` 0: as many as the pool holds.
+TensorMap rowMap(int64_t rows, int64_t lanes) {
+  TensorMap map;
+  map.dims = {lanes, rows};
+  map.strides = {lanes * 2};
+  map.box = {64, 64};
+  map.swizzle = 128;
+  return map;
+}
+
+/// Reference of an operand, a view's offset included, under a tensor map.
+DeviceParam mapped(const RefMap &refs, Operation *op, unsigned operand, TensorMap map) {
+  Value value = op->getOperand(operand);
+  int64_t offset = isa<RankedTensorType>(value.getType()) ? kernel::getRowAccess(value).offset * 2 : 0;
+  return {DeviceParam::Map{refs.of(operand), std::move(map), offset}};
+}
+
+/// kernel.attn_split: MlaDecode.h.
+class AttnSplitEmitter : public Sm90Emitter {
+public:
+  AttnSplitEmitter() : Sm90Emitter("kernel.attn_split", "sm90.mla_decode") {}
+
+  std::string whyIllegal(Operation *op) const override {
+    ir::KvType kv = cast<kernel::AttnSplitOp>(op).getKv().getType();
+    if (kv.getLatent() != MlaDecodeShape::kLatent || kv.getRope() != MlaDecodeShape::kRope || kv.getPage() != MlaDecodeShape::kPage)
+      return llvm::formatv("expected cached rows of 512 + 64 lanes in pages of 64, got {0} + {1} in pages of {2}", kv.getLatent(), kv.getRope(),
+                           kv.getPage()).str();
+    if (!kv.getElem().isBF16())
+      return llvm::formatv("cache of {0}; the tensor cores' kernel takes bf16", kv.getElem()).str();
+    return notBf16(op, {0, 1, 6}, {"q_latent", "q_rope", "out"});
+  }
+  kernel::NumericsAttr numerics(Operation *op) const override { return attentionNumerics(op, MlaDecodeShape::kPage); }
+  LaunchSignature signature(Operation *op) const override {
+    return {{DSV3_FIELD_BLOCK_TABLE}, {int64_t(cast<kernel::AttnSplitOp>(op).getLayer())}};
+  }
+
+  DeviceLaunch launch(Operation *op) const override {
+    RefMap r = refs(op);
+    auto split = cast<kernel::AttnSplitOp>(op);
+    Value qLatent = split.getQLatent(), qRope = split.getQRope();
+    int64_t partitions = tensorType(split.getParts()).getDimSize(0) - 1, heads = tensorType(qLatent).getDimSize(1);
+    DeviceLaunch launch;
+    launch.grid = {partitions * MlaDecodeShape{heads}.headTiles(), 1, 1};
+    launch.threads = 384;
+    launch.smem = MlaDecodeShape::kSmemBytes;
+    launch.params = {mapped(r, op, 0, headMap(qLatent, MlaDecodeShape::kHeads)),
+                     mapped(r, op, 1, headMap(qRope, MlaDecodeShape::kHeads)),
+                     mapped(r, op, 2, rowMap(0, MlaDecodeShape::kRow)),
+                     {DeviceParam::Pointer{r.of(3)}},
+                     address(op, 4),
+                     address(op, 5),
+                     address(op, 6),
+                     address(op, 7),
+                     address(op, 8),
+                     {DeviceParam::Const{int64_t(split.getLayer())}}};
+    return launch;
+  }
+
+  /// Of sequences as long as the model allows: 2 S H n (576 + 512) operations, n cached rows, queries and results.
+  DeviceCost cost(Operation *op) const override {
+    auto split = cast<kernel::AttnSplitOp>(op);
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    int64_t rows = tensorType(split.getQLatent()).getDimSize(0), heads = tensorType(split.getQLatent()).getDimSize(1);
+    double keys = double(rows) * (succeeded(caps) ? caps->maxModelLen : 0), lanes = MlaDecodeShape::kRow + MlaDecodeShape::kLatent;
+    return {keys * MlaDecodeShape::kRow * 2 + double(rows) * heads * lanes * 2, 2 * keys * heads * lanes};
+  }
+
+  LogicalResult emit(Operation *op, StringRef symbol, OpBuilder &builder) const override {
+    auto split = cast<kernel::AttnSplitOp>(op);
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    if (failed(caps))
+      return failure();
+    MlaDecodeShape shape;
+    shape.heads = tensorType(split.getQLatent()).getDimSize(1);
+    shape.pages = caps->pages;
+    shape.chunks = param(op, "chunks");
+    shape.scale = split.getScale().convertToDouble();
+    TileBuilder t(builder, op->getLoc());
+    buildMlaDecode(t, symbol, shape);
+    return success();
+  }
+
+protected:
+  /// Few heads leave time between products, and a page freed in quarters keeps more copies in flight.
+  DictionaryAttr config(Operation *op) const override {
+    return dictionary(op, {{"chunks", tensorType(op->getOperand(0)).getDimSize(1) <= 32 ? 2 : 1}});
+  }
+};
+
+/// kernel.attn_prefill: MlaPrefill.h.
+class AttnPrefillEmitter : public Sm90Emitter {
+public:
+  AttnPrefillEmitter() : Sm90Emitter("kernel.attn_prefill", "sm90.mla_prefill") {}
+
+  std::string whyIllegal(Operation *op) const override {
+    auto attn = cast<kernel::AttnPrefillOp>(op);
+    RankedTensorType keys = tensorType(attn.getKeys());
+    int64_t lanes = tensorType(attn.getQ()).getDimSize(2), values = lastDim(attn.getValues());
+    if (!attn.getKeyRows() || keys.getDimSize(2) != MlaPrefillShape::kBlock)
+      return "expected keys in rows, in blocks of 64";
+    if (lanes % 64 || lanes > 192)
+      return llvm::formatv("nope + rope = {0}; expected 64, 128 or 192", lanes).str();
+    if (values % 64 || values > 128)
+      return llvm::formatv("v = {0}; expected 64 or 128", values).str();
+    if (attn.getQ().getDefiningOp<kernel::ViewOp>() || attn.getOut().getDefiningOp<kernel::ViewOp>())
+      return "q or out is a view; expected whole rows";
+    return notBf16(op, {0, 1, 2, 4}, {"q", "keys", "values", "out"});
+  }
+  /// Two blocks of keys are one step of the softmax.
+  kernel::NumericsAttr numerics(Operation *op) const override { return attentionNumerics(op, MlaPrefillShape::kKeys); }
+  LaunchSignature signature(Operation *) const override {
+    return {{DSV3_FIELD_Q_START, DSV3_FIELD_CTX_LEN, DSV3_FIELD_KBLOCK_START}, {}};
+  }
+
+  DeviceLaunch launch(Operation *op) const override {
+    RefMap r = refs(op);
+    auto attn = cast<kernel::AttnPrefillOp>(op);
+    RankedTensorType q = tensorType(attn.getQ()), keys = tensorType(attn.getKeys()), values = tensorType(attn.getValues());
+    int64_t tokens = q.getDimSize(0), heads = q.getDimSize(1), keyRows = keys.getDimSize(0) * heads * MlaPrefillShape::kBlock;
+    MlaPrefillShape s = shape(op);
+    DeviceLaunch launch;
+    launch.grid = {heads * MlaPrefillShape::tiles(tokens, s.seqs), 1, 1};
+    launch.threads = 384;
+    launch.smem = s.smemBytes();
+    launch.params = {mapped(r, op, 0, rowMap(tokens, heads * q.getDimSize(2))),
+                     mapped(r, op, 1, rowMap(keyRows, keys.getDimSize(3))),
+                     mapped(r, op, 2, rowMap(keyRows, values.getDimSize(3))),
+                     {DeviceParam::Pointer{r.of(3)}},
+                     {DeviceParam::Pointer{r.of(3) + 1}},
+                     {DeviceParam::Pointer{r.of(3) + 2}},
+                     address(op, 4)};
+    return launch;
+  }
+
+  /// One prompt of T tokens: H T^2 (lanes + values) operations, the causal half.
+  DeviceCost cost(Operation *op) const override {
+    DeviceCost cost = Sm90Emitter::cost(op);
+    RankedTensorType q = tensorType(op->getOperand(0));
+    double tokens = q.getDimSize(0), lanes = q.getDimSize(2) + lastDim(op->getOperand(2));
+    cost.flops = double(q.getDimSize(1)) * tokens * tokens * lanes;
+    return cost;
+  }
+
+  LogicalResult emit(Operation *op, StringRef symbol, OpBuilder &builder) const override {
+    if (failed(Capacities::fromModule(op)))
+      return failure();
+    TileBuilder t(builder, op->getLoc());
+    buildMlaPrefill(t, symbol, shape(op));
+    return success();
+  }
+
+private:
+  static MlaPrefillShape shape(Operation *op) {
+    auto attn = cast<kernel::AttnPrefillOp>(op);
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    MlaPrefillShape shape;
+    shape.heads = tensorType(attn.getQ()).getDimSize(1);
+    shape.lanes = lastDim(attn.getQ());
+    shape.values = lastDim(attn.getValues());
+    shape.seqs = succeeded(caps) ? caps->seqs : 1;
+    shape.scale = attn.getScale().convertToDouble();
+    return shape;
+  }
+};
+
+} // namespace
+
+void addAttentionEmitters90(KernelRegistry &r) {
+  r.add(std::make_unique<AttnSplitEmitter>());
+  r.add(std::make_unique<AttnPrefillEmitter>());
+}
+
+} // namespace dsv3::codegen
