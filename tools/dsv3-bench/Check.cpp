@@ -1,6 +1,7 @@
 #include "tools/dsv3-bench/Check.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -60,17 +61,34 @@ private:
     const std::vector<uint8_t> &again = second.at(b.name);
     if (bytes.size() < n * size || again.size() != bytes.size())
       return fail(b.name + ": expected " + std::to_string(n * size) + " bytes, got " + std::to_string(bytes.size()));
-    size_t lanes = size_t(b.shape.back());
-    for (size_t i = 0; i < n; ++i) {
-      const uint8_t *at = bytes.data() + i * size;
-      if (std::memcmp(at, again.data() + i * size, size) != 0)
-        return fail(place(b.name, int64_t(i / lanes)) + " lane " + std::to_string(i % lanes) + ": expected equal bits in two runs, got " +
-                    text(loadAsFloat(b.elem, bytes.data(), i)) + " and " + text(loadAsFloat(b.elem, again.data(), i)));
-      bool poisoned = std::all_of(at, at + size, [](uint8_t v) { return v == kPoison; });
-      if (poisoned || (isFloat(b.elem) && std::isnan(loadAsFloat(b.elem, bytes.data(), i))))
-        return fail(place(b.name, int64_t(i / lanes)) + " lane " + std::to_string(i % lanes) + ": expected a number, got " +
-                    (poisoned ? "what was there before" : "NaN"));
-    }
+    // Attention writes a gigabyte: all cores look for the first bad element.
+    std::atomic<size_t> bad{n};
+    parallelFor(int64_t(n), 1 << 16, [&](int64_t begin, int64_t end) {
+      for (auto i = size_t(begin); i < size_t(end) && i < bad; ++i)
+        if (!isNumber(b.elem, bytes, i) || std::memcmp(bytes.data() + i * size, again.data() + i * size, size) != 0) {
+          for (size_t known = bad; i < known && !bad.compare_exchange_weak(known, i);)
+            ;
+          return;
+        }
+    });
+    if (bad == n)
+      return;
+    size_t i = bad, lanes = size_t(b.shape.back());
+    std::string where = place(b.name, int64_t(i / lanes)) + " lane " + std::to_string(i % lanes);
+    if (isPoison(b.elem, bytes, i))
+      return fail(where + ": expected a number, got what was there before");
+    if (!isNumber(b.elem, bytes, i))
+      return fail(where + ": expected a number, got NaN");
+    fail(where + ": expected equal bits in two runs, got " + text(loadAsFloat(b.elem, bytes.data(), i)) + " and " +
+         text(loadAsFloat(b.elem, again.data(), i)));
+  }
+
+  static bool isPoison(DType t, const std::vector<uint8_t> &bytes, size_t i) {
+    const uint8_t *at = bytes.data() + i * byteSize(t);
+    return std::all_of(at, at + byteSize(t), [](uint8_t v) { return v == kPoison; });
+  }
+  static bool isNumber(DType t, const std::vector<uint8_t> &bytes, size_t i) {
+    return isFloat(t) ? !std::isnan(loadAsFloat(t, bytes.data(), i)) : !isPoison(t, bytes, i);
   }
 
   /// Rows that the step appends are compared elsewhere; all others keep their bits.

@@ -15,7 +15,7 @@ namespace {
 struct Options {
   std::string pack, filter, anchors = "bench/anchors/h200.csv", json, commit;
   RunOptions run;
-  bool check = false, time = false, list = false;
+  bool check = false, time = false, list = false, oneProcess = false;
   double timeout = 120;
 };
 
@@ -91,21 +91,25 @@ Result<int> runKernels(const Options &o, const std::string &command) {
     std::fflush(stdout);
     rows.push_back(std::move(row));
   };
-  Status ran = runWorkers(
-      int64_t(cases.size()), o.timeout,
-      [&](int64_t first, const std::function<void(const std::string &)> &report) { work(*pack, cases, o, *anchors, first, report); },
-      [&](int64_t i, const std::string &line) {
-        Result<Json> json = parseJson(line, "a worker's row");
-        Result<RunRow> row = json ? rowFromJson(*json) : Result<RunRow>(json.error());
-        if (row && json->value("gpu", std::string()) != "") {
-          info.gpu = (*json)["gpu"];
-          info.driver = (*json)["driver"];
-        }
-        add(row ? *row : lost(*cases[size_t(i)], row.error().message));
-      },
-      [&](int64_t i, const std::string &why) { add(lost(*cases[size_t(i)], why)); });
-  if (!ran)
-    return ran.error();
+  auto onLine = [&](int64_t i, const std::string &line) {
+    Result<Json> json = parseJson(line, "a worker's row");
+    Result<RunRow> row = json ? rowFromJson(*json) : Result<RunRow>(json.error());
+    if (row && json->value("gpu", std::string()) != "") {
+      info.gpu = (*json)["gpu"];
+      info.driver = (*json)["driver"];
+    }
+    add(row ? *row : lost(*cases[size_t(i)], row.error().message));
+  };
+  auto onLoss = [&](int64_t i, const std::string &why) { add(lost(*cases[size_t(i)], why)); };
+  auto worker = [&](int64_t first, const std::function<void(const std::string &)> &report) { work(*pack, cases, o, *anchors, first, report); };
+  if (o.oneProcess) {
+    int64_t next = 0;
+    worker(0, [&](const std::string &line) { onLine(next++, line); });
+    for (; next < int64_t(cases.size());)
+      onLoss(next++, "not run: an earlier case broke the device");
+  } else if (Status s = runWorkers(int64_t(cases.size()), o.timeout, worker, onLine, onLoss); !s) {
+    return s.error();
+  }
   std::printf("\n%s", summaryText(rows).c_str());
   if (!o.json.empty())
     if (Status s = writeJson(o.json, reportJson(info, rows)); !s)
@@ -128,6 +132,7 @@ Result<int> main(int argc, char **argv) {
   kernel->add_option("--anchors", o.anchors, "CSV of what the best public kernels took");
   kernel->add_option("--samples", o.run.samples, "Rows compared per output")->check(CLI::PositiveNumber);
   kernel->add_option("--timeout", o.timeout, "Seconds after which a silent case counts as hanging")->check(CLI::PositiveNumber);
+  kernel->add_flag("--one-process", o.oneProcess, "Run every case in this process, for tools that watch it; a fault then ends the run");
   kernel->add_option("--json", o.json, "Write the results to this file");
   kernel->add_option("--commit", o.commit, "What the JSON says was measured");
   try {

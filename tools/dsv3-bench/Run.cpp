@@ -193,8 +193,7 @@ private:
   /// One run of set 0 from poisoned outputs.
   Result<Outputs> runOnce() {
     for (size_t i = 0; i < c.buffers.size(); ++i) {
-      bool changed = isWritten(c.buffers[i]) || c.buffers[i].role == Role::Cache || isInPlace(c.buffers[i]);
-      if (Status s = changed ? fillBuffer(i) : Status(); !s)
+      if (Status s = isWritten(c.buffers[i]) || isChanged(c.buffers[i]) ? fillBuffer(i) : Status(); !s)
         return s.error();
     }
     Status s = device.synchronize();
@@ -207,7 +206,7 @@ private:
     Outputs out;
     for (size_t i = 0; i < c.buffers.size(); ++i) {
       const Buffer &b = c.buffers[i];
-      if (b.role != Role::Output && !isInPlace(b) && !(b.role == Role::Cache && c.op == "kv_append"))
+      if (b.role != Role::Output && !isChanged(b))
         continue;
       std::vector<uint8_t> bytes(size_t(places[i].bytes));
       if (Status got = device.download(bytes.data(), places[i].memory, 0, places[i].bytes); !got)
@@ -217,7 +216,11 @@ private:
     return out;
   }
 
-  bool isInPlace(const Buffer &b) const { return b.role == Role::Input && b.name == "x" && c.op == "rope" && !c.find("out"); }
+  /// Read and written: the cache that is appended to, rows that are rotated in place.
+  bool isChanged(const Buffer &b) const {
+    bool inPlace = b.role == Role::Input && b.name == "x" && c.op == "rope" && !c.find("out");
+    return inPlace || (b.role == Role::Cache && c.op == "kv_append");
+  }
 
   Status checkResults() {
     Result<Expected> expected = expect(c, *data, options.samples);
