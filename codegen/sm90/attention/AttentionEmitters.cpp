@@ -11,12 +11,12 @@ namespace dsv3::codegen {
 
 namespace {
 
-/// "q of bf16 (got f32)" for the first operand that is a plain tensor of another type; f32 partials are meant to be f32.
-std::string notBf16(Operation *op, ArrayRef<unsigned> operands, ArrayRef<StringRef> names) {
-  for (auto [i, name] : llvm::zip(operands, names)) {
+/// "q is f32, expected bf16", for the first of these operands that is not bf16.
+std::string notBf16(Operation *op, ArrayRef<std::pair<unsigned, StringRef>> operands) {
+  for (auto [i, name] : operands) {
     Type elem = cast<RankedTensorType>(op->getOperand(i).getType()).getElementType();
     if (!elem.isBF16())
-      return llvm::formatv("{0} of {1}; the tensor cores' kernel takes bf16", name, elem).str();
+      return llvm::formatv("{0} is {1}, expected bf16", name, elem).str();
   }
   return {};
 }
@@ -63,11 +63,12 @@ public:
   std::string whyIllegal(Operation *op) const override {
     ir::KvType kv = cast<kernel::AttnSplitOp>(op).getKv().getType();
     if (kv.getLatent() != MlaDecodeShape::kLatent || kv.getRope() != MlaDecodeShape::kRope || kv.getPage() != MlaDecodeShape::kPage)
-      return llvm::formatv("expected cached rows of 512 + 64 lanes in pages of 64, got {0} + {1} in pages of {2}", kv.getLatent(), kv.getRope(),
-                           kv.getPage()).str();
+      return llvm::formatv("cached rows of {0} + {1} lanes in pages of {2}, expected 512 + 64 in pages of 64", kv.getLatent(), kv.getRope(),
+                           kv.getPage())
+          .str();
     if (!kv.getElem().isBF16())
-      return llvm::formatv("cache of {0}; the tensor cores' kernel takes bf16", kv.getElem()).str();
-    return notBf16(op, {0, 1, 6}, {"q_latent", "q_rope", "out"});
+      return llvm::formatv("the cache is {0}, expected bf16", kv.getElem()).str();
+    return notBf16(op, {{0, "q_latent"}, {1, "q_rope"}, {6, "out"}});
   }
   kernel::NumericsAttr numerics(Operation *op) const override { return attentionNumerics(op, MlaDecodeShape::kPage); }
   LaunchSignature signature(Operation *op) const override {
@@ -136,15 +137,17 @@ public:
     auto attn = cast<kernel::AttnPrefillOp>(op);
     RankedTensorType keys = tensorType(attn.getKeys());
     int64_t lanes = tensorType(attn.getQ()).getDimSize(2), values = lastDim(attn.getValues());
-    if (!attn.getKeyRows() || keys.getDimSize(2) != MlaPrefillShape::kBlock)
-      return "expected keys in rows, in blocks of 64";
+    if (!attn.getKeyRows())
+      return "keys stand a row per lane, expected a row per key in blocks of 64";
+    if (keys.getDimSize(2) != MlaPrefillShape::kBlock)
+      return llvm::formatv("blocks of {0} keys, expected 64", keys.getDimSize(2)).str();
     if (lanes % 64 || lanes > 192)
-      return llvm::formatv("nope + rope = {0}; expected 64, 128 or 192", lanes).str();
+      return llvm::formatv("nope + rope is {0}, expected 64, 128 or 192", lanes).str();
     if (values % 64 || values > 128)
-      return llvm::formatv("v = {0}; expected 64 or 128", values).str();
+      return llvm::formatv("v is {0}, expected 64 or 128", values).str();
     if (attn.getQ().getDefiningOp<kernel::ViewOp>() || attn.getOut().getDefiningOp<kernel::ViewOp>())
-      return "q or out is a view; expected whole rows";
-    return notBf16(op, {0, 1, 2, 4}, {"q", "keys", "values", "out"});
+      return "q or out is a view, expected whole rows";
+    return notBf16(op, {{0, "q"}, {1, "keys"}, {2, "values"}, {4, "out"}});
   }
   /// Two blocks of keys are one step of the softmax.
   kernel::NumericsAttr numerics(Operation *op) const override { return attentionNumerics(op, MlaPrefillShape::kKeys); }
