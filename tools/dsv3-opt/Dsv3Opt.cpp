@@ -4,6 +4,8 @@
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
+#include "codegen/emit/DevicePasses.h"
+#include "codegen/sm90/lower/TilePasses.h"
 #include "codegen/targets/DeviceEmitter.h"
 #include "codegen/targets/Targets.h"
 #include "dialects/dsv3/Dsv3Dialect.h"
@@ -16,6 +18,8 @@
 int main(int argc, char **argv) {
   mlir::registerAllPasses();
   dsv3::registerAllPasses();
+  dsv3::codegen::registerTileLoweringPasses();
+  dsv3::codegen::registerDevicePasses();
   dsv3::codegen::registerTarget(dsv3::codegen::kDefaultTarget, dsv3::codegen::x86Registry);
   dsv3::codegen::registerTarget("sm_90a", dsv3::codegen::sm90Registry);
   dsv3::codegen::registerTarget("test", dsv3::codegen::testRegistry);

@@ -154,6 +154,8 @@ Value Ptx::shuffleXor(Value x, int64_t mask) {
   bool isFloat = x.getType().isF32();
   return intrinsic(isFloat ? "shfl.sync.bfly.f32" : "shfl.sync.bfly.i32", x.getType(), {i32(-1), x, i32(mask), i32(31)});
 }
+Value Ptx::shuffleUp(Value x, int64_t lanes) { return intrinsic("shfl.sync.up.i32", b.getI32Type(), {i32(-1), x, i32(lanes), i32(0)}); }
+Value Ptx::lastLane(Value x) { return intrinsic("shfl.sync.idx.i32", b.getI32Type(), {i32(-1), x, i32(31), i32(31)}); }
 void Ptx::setMaxRegisters(int64_t registers, bool increase) {
   ptx(std::string("setmaxnreg.") + (increase ? "inc" : "dec") + ".sync.aligned.u32 " + std::to_string(registers) + ";", "", {}, {});
 }

@@ -57,6 +57,8 @@ public:
   mlir::Value elect();                       ///< i1: true in one thread of a whole warp
   mlir::Value any(mlir::Value x);            ///< i1: vote of the warp
   mlir::Value shuffleXor(mlir::Value x, int64_t mask); ///< i32 or f32
+  mlir::Value shuffleUp(mlir::Value x, int64_t lanes); ///< i32 of lane - lanes; the own value below
+  mlir::Value lastLane(mlir::Value x);                 ///< i32 of lane 31
   void setMaxRegisters(int64_t registers, bool increase);
   void barrierAll();                                             ///< all threads of the block
   void barrierSync(mlir::Value id, int64_t threads);             ///< named, ids 1..15

@@ -1,0 +1,17 @@
+// Passes from tile to NVVM.
+#pragma once
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/Pass.h"
+
+namespace dsv3::codegen {
+
+#define GEN_PASS_DECL
+#include "codegen/sm90/lower/TilePasses.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "codegen/sm90/lower/TilePasses.h.inc"
+
+} // namespace dsv3::codegen
