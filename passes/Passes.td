@@ -14,6 +14,20 @@ def VerifyStagePass : Dsv3_Pass<"verify-stage"> {
   let options = [Option<"stage", "stage", "std::string", "", "Name of the stage">];
 }
 
+//===-- quantize ----------------------------------------------------------===//
+
+def QuantizeActivationsPass : Dsv3_Pass<"quantize-activations"> {
+  let summary = "Quantise what meets FP8 weights, per token and 128 channels";
+  let description = [{
+    In: programs as imported. Out: every linear and grouped linear whose weight is stored in FP8 blocks reads a
+    `dsv3.quantize` of its x, to `#dsv3.blocked<f8E4M3FN, 1x128, f32>` (with `pow2_scale` where the weight has it); one
+    copy serves all readers of a value. Rows of experts are quantised before they are dispatched. Weights in other types
+    (router, head), and kv_b inside attention, stay as they are. The result is visible in the types.
+
+    Refused: x [T, H, D] with D no multiple of 128, whose groups would straddle heads.
+  }];
+}
+
 //===-- specialize --------------------------------------------------------===//
 
 def InsertTapsPass : Dsv3_Pass<"insert-taps"> {

@@ -30,6 +30,11 @@ static void addOptional(OpPassManager &pm, const CompileOptions &options, String
 /// The front end imports; there is nothing to run, only something to check.
 static void buildImport(OpPassManager &, const CompileOptions &) {}
 
+static void buildQuantize(OpPassManager &pm, const CompileOptions &options) {
+  if (options.quant == "fp8-block")
+    pm.addPass(createQuantizeActivationsPass());
+}
+
 static void buildSpecialize(OpPassManager &pm, const CompileOptions &options) {
   InsertTapsPassOptions taps;
   taps.regex = options.taps;
@@ -74,6 +79,7 @@ static void buildSchedule(OpPassManager &pm, const CompileOptions &) { pm.addPas
 
 static constexpr Stage table[] = {
     {"import", buildImport, verifyImport},
+    {"quantize", buildQuantize, verifyImport},
     {"specialize", buildSpecialize, verifySpecialize},
     {"fuse", buildFuse, verifyFuse},
     {"bind", buildBind, verifyBind},

@@ -22,6 +22,8 @@ public:
 
   std::string whyIllegal(Operation *op) const override {
     Type x = tensorType(op->getOperand(0)).getElementType(), y = tensorType(op->getResult(0)).getElementType();
+    if (tensorType(op->getOperand(0)).getEncoding())
+      return "x is quantised, which no kernel of x86-64 reads yet";
     if (!isa<Float32Type, BFloat16Type>(x) || !isa<Float32Type, BFloat16Type>(y))
       return "x and y must be f32 or bf16";
     for (unsigned w : weightOperands)

@@ -55,6 +55,14 @@ static LogicalResult expectPlain(Operation *op, StringRef name, RankedTensorType
   return success();
 }
 
+/// Numbers of a token row must not share a scale with another row: what a row becomes may depend on that row alone.
+static LogicalResult expectRowScheme(Operation *op, StringRef name, RankedTensorType t) {
+  auto scheme = dyn_cast_or_null<BlockedAttr>(t.getEncoding());
+  if (t.getEncoding() && (!scheme || scheme.getBlock().size() < 2 || scheme.getBlock().drop_back().back() != 1))
+    return op->emitOpError() << "expected " << name << " plain or with a scheme of blocks inside one row (1xN), got " << t;
+  return success();
+}
+
 /// Size of all dims but the first: a row of [T, N] or [T, H, D].
 static int64_t rowSize(RankedTensorType t) {
   int64_t n = 1;
@@ -159,9 +167,19 @@ LogicalResult RmsNormOp::verify() {
   return success();
 }
 
+LogicalResult QuantizeOp::verify() {
+  auto x = tensor(getX()), y = tensor(getResult());
+  if (failed(expectPlain(*this, "x", x)) || failed(expectSame(*this, "x", x, "result", y)) ||
+      failed(expectElem(*this, "result", y, x.getElementType() == y.getElementType(), "of x")))
+    return failure();
+  if (!y.getEncoding())
+    return emitOpError() << "expected a result with a scheme, got " << y;
+  return expectRowScheme(*this, "result", y);
+}
+
 static LogicalResult verifyLinear(Operation *op, Value xv, Value wv, StringRef wName, Value yv) {
   auto x = tensor(xv), w = tensor(wv), y = tensor(yv);
-  if (failed(expectRank(op, wName, w, 2)) || failed(expectPlain(op, "x", x)) ||
+  if (failed(expectRank(op, wName, w, 2)) || failed(expectRowScheme(op, "x", x)) ||
       failed(expectRow(op, "x", x, w.getDimSize(1), "K of the weight")) ||
       failed(expectRow(op, "result", y, w.getDimSize(0), "N of the weight")))
     return failure();
@@ -314,10 +332,12 @@ LogicalResult RouteOp::verify() {
 
 LogicalResult DispatchOp::verify() {
   auto x = tensor(getX()), rows = tensor(getRows()), offsets = tensor(getOffsets());
-  if (failed(expectRank(*this, "x", x, 2)) || failed(expectRank(*this, "rows", rows, 2)) ||
+  if (failed(expectRank(*this, "x", x, 2)) || failed(expectRank(*this, "rows", rows, 2)) || failed(expectRowScheme(*this, "x", x)) ||
       failed(expectRank(*this, "offsets", offsets, 1)) || failed(expectDim(*this, "rows", rows, 1, "x", x, 1)) ||
       failed(expectSame(*this, "row_of", tensor(getRowOf()), "ids", tensor(getIds()))))
     return failure();
+  if (rows.getEncoding() != x.getEncoding())
+    return emitOpError() << "expected rows in the scheme of x, got " << rows << " and " << x;
   if (offsets.getDimSize(0) != int64_t(getExperts()) + 1)
     return emitOpError() << "expected offsets of " << getExperts() + 1 << " entries, got " << offsets.getDimSize(0);
   return success();
@@ -325,8 +345,8 @@ LogicalResult DispatchOp::verify() {
 
 LogicalResult GroupedLinearOp::verify() {
   auto x = tensor(getX()), w = tensor(getW()), y = tensor(getY()), offsets = tensor(getOffsets());
-  if (failed(expectRank(*this, "x", x, 2)) || failed(expectRank(*this, "w", w, 3)) || failed(expectRank(*this, "result", y, 2)) ||
-      failed(expectDim(*this, "w", w, 2, "x", x, 1)) || failed(expectDim(*this, "result", y, 1, "w", w, 1)) ||
+  if (failed(expectRank(*this, "x", x, 2)) || failed(expectRowScheme(*this, "x", x)) || failed(expectRank(*this, "w", w, 3)) ||
+      failed(expectRank(*this, "result", y, 2)) || failed(expectDim(*this, "w", w, 2, "x", x, 1)) || failed(expectDim(*this, "result", y, 1, "w", w, 1)) ||
       failed(expectDim(*this, "result", y, 0, "x", x, 0)))
     return failure();
   if (offsets.getDimSize(0) != w.getDimSize(0) + 1)
@@ -347,7 +367,7 @@ LogicalResult CombineOp::verify() {
 LogicalResult RoutedExpertsOp::verify() {
   auto x = tensor(getX()), gate = tensor(getWGate()), up = tensor(getWUp()), down = tensor(getWDown());
   if (failed(verifyRouting(*this, tensor(getLogits()), tensor(getBias()), getGroups(), getKeep(), getTop())) ||
-      failed(expectRank(*this, "x", x, 2)) || failed(expectRank(*this, "w_gate", gate, 3)) ||
+      failed(expectRank(*this, "x", x, 2)) || failed(expectRowScheme(*this, "x", x)) || failed(expectRank(*this, "w_gate", gate, 3)) ||
       failed(expectRank(*this, "w_down", down, 3)) || failed(expectSame(*this, "w_gate", gate, "w_up", up)) ||
       failed(expectDim(*this, "w_gate", gate, 0, "logits", tensor(getLogits()), 1)) ||
       failed(expectDim(*this, "w_gate", gate, 2, "x", x, 1)) || failed(expectDim(*this, "w_down", down, 0, "w_gate", gate, 0)) ||

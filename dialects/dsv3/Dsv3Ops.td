@@ -104,11 +104,25 @@ def Dsv3_RmsNormOp : Dsv3_ComputeOp<"rms_norm"> {
   let hasVerifier = 1;
 }
 
+def Dsv3_QuantizeOp : Dsv3_ComputeOp<"quantize"> {
+  let summary = "The same numbers in the storage of the result's scheme";
+  let description = [{
+    x [.., K], plain; the result has x's shape and element type and a scheme whose blocks lie inside one row, such as
+    `#dsv3.blocked<f8E4M3FN, 1x128, f32>`: a scale per token and 128 channels, absmax / 448 (DeepSeek-V3 technical report,
+    section 3.3). Scales are computed at run time, from each row alone.
+  }];
+  let arguments = (ins AnyRankedTensor:$x, StrAttr:$site);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$x `site` $site attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Dsv3_LinearOp : Dsv3_ComputeOp<"linear"> {
   let summary = "y = x w^T";
   let description = [{
     x [T, K] or [T, H, D] with H * D = K; w [N, K]; y [T, N] or [T, H', D'] with H' * D' = N. Float32
-    accumulation; an encoded w is dequantised and rounded to its element type before the multiply.
+    accumulation; an encoded w is dequantised and rounded to its element type before the multiply. x may be
+    quantised row by row (dsv3.quantize).
   }];
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w, StrAttr:$site);
   let results = (outs AnyRankedTensor:$y);
@@ -287,17 +301,18 @@ def Dsv3_RoutedExpertsOp : Dsv3_ComputeOp<"routed_experts", [AttrSizedResultSegm
     Equal to route, dispatch, two grouped linears, swiglu, grouped linear and combine, with the
     intermediate types of `via`. x [T, D], logits [T, E], bias [E], w_gate and w_up [E, F, D], w_down
     [E, D, F] [, plus [T, D]] -> y [T, D], and the routing if somebody else needs it. Only the chosen
-    experts' weights are touched.
+    experts' weights are touched. x may be quantised row by row; `quantized` quantises the activation before the
+    second product, after its rounding to `act`.
   }];
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$logits, AnyRankedTensor:$bias,
     AnyRankedTensor:$w_gate, AnyRankedTensor:$w_up, AnyRankedTensor:$w_down, Optional<AnyRankedTensor>:$plus,
     I64Attr:$groups, I64Attr:$keep, I64Attr:$top, BoolAttr:$norm, F64Attr:$scale,
-    TypeAttr:$via_gate_up, TypeAttr:$via_act, TypeAttr:$via_down, StrAttr:$site);
+    TypeAttr:$via_gate_up, TypeAttr:$via_act, OptionalAttr<Dsv3_BlockedAttr>:$act_scheme, TypeAttr:$via_down, StrAttr:$site);
   let results = (outs AnyRankedTensor:$y, Optional<AnyRankedTensor>:$ids, Optional<AnyRankedTensor>:$weights);
   let assemblyFormat = [{
     $x `,` $logits `,` $bias `,` $w_gate `,` $w_up `,` $w_down (`plus` `(` $plus^ `:` type($plus) `)`)?
     `groups` $groups `keep` $keep `top` $top `norm` $norm `scale` custom<F64>($scale)
-    `via` `(` `gate_up` `:` $via_gate_up `,` `act` `:` $via_act `,` `down` `:` $via_down `)` `site` $site attr-dict
+    `via` `(` `gate_up` `:` $via_gate_up `,` `act` `:` $via_act (`quantized` `(` $act_scheme^ `)`)? `,` `down` `:` $via_down `)` `site` $site attr-dict
     `:` type($x) `,` type($logits) `,` type($bias) `,` type($w_gate) `,` type($w_up) `,` type($w_down)
     `->` type($y) (`ids` `(` type($ids)^ `)`)? (`weights` `(` type($weights)^ `)`)?
   }];

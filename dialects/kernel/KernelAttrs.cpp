@@ -88,6 +88,27 @@ SmallVector<PackedPart> getPackedParts(RankedTensorType type) {
   return parts;
 }
 
+SmallVector<PackedPart> getValueParts(RankedTensorType type) {
+  SmallVector<ir::Part> stored{{"data", type.getElementType(), SmallVector<int64_t>(type.getShape())}};
+  if (ir::QuantScheme scheme = ir::getScheme(type))
+    stored = scheme.getParts(type.getShape());
+  SmallVector<PackedPart> parts;
+  int64_t at = 0;
+  for (const ir::Part &part : stored) {
+    int64_t bytes = elemBytes(part.elem);
+    for (int64_t d : part.shape)
+      bytes *= d;
+    parts.push_back({part.name, part.elem, at, bytes, 0});
+    at = llvm::alignTo(at + bytes, 256);
+  }
+  return parts;
+}
+
+int64_t getValueBytes(RankedTensorType type) {
+  PackedPart last = getValueParts(type).back();
+  return last.offset + last.bytes;
+}
+
 int64_t getPackedBytes(RankedTensorType type) {
   PackedPart last = getPackedParts(type).back();
   return last.offset + last.bytes;

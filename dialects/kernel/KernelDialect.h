@@ -24,6 +24,11 @@ struct PackedPart {
 llvm::SmallVector<PackedPart> getPackedParts(mlir::RankedTensorType type);
 int64_t getPackedBytes(mlir::RankedTensorType type);
 
+/// Parts of an intermediate value, as a buffer holds them: a plain tensor is its data, a quantised one its codes and
+/// then its scales, each part 256-byte aligned.
+llvm::SmallVector<PackedPart> getValueParts(mlir::RankedTensorType type);
+int64_t getValueBytes(mlir::RankedTensorType type);
+
 /// Row stride in elements and first lane of a value: of its source if it is a view.
 struct RowAccess {
   mlir::Value base;   ///< the value whose buffer is addressed

@@ -141,6 +141,15 @@ LogicalResult BatchedGemmOp::verify() {
                  succeeded(expectDim(*this, "out", getOut(), 2, "w", getW(), 1)));
 }
 
+LogicalResult QuantizeOp::verify() {
+  auto x = tensor(getX()), out = tensor(getOut());
+  if (failed(expectSame(*this, "x", getX(), "out", getOut())))
+    return failure();
+  if (x.getEncoding() || !isa_and_nonnull<ir::QuantScheme>(out.getEncoding()))
+    return emitOpError() << "expected a plain x and an out with a scheme, got " << x << " and " << out;
+  return success();
+}
+
 LogicalResult AddOp::verify() {
   return success(succeeded(expectSame(*this, "x", getX(), "y", getY())) && succeeded(expectSame(*this, "x", getX(), "out", getOut())));
 }

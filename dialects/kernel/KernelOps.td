@@ -109,6 +109,17 @@ def Kernel_BatchedGemmOp : Kernel_LaunchOp<"batched_gemm", [AllTypesMatch<["out"
   let assemblyFormat = "`ins` `(` $x `,` $w `:` type($x) `,` type($w) `)` `outs` `(` $out `:` type($out) `)`" # tail;
 }
 
+def Kernel_QuantizeOp : Kernel_LaunchOp<"quantize", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "Rows in the storage of out's scheme: x [.., K] (maybe a view) -> the same numbers, codes and scales";
+  let description = [{
+    As dsv3.quantize. A quantised buffer is its parts one after the other, each 256-byte aligned: codes, row-major in the
+    shape of the tensor; scales, row-major in the shape of the scale grid. `dsv3::kernel::getValueParts` gives offsets.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $x `:` type($x) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
 def Kernel_AddOp : Kernel_LaunchOp<"add", [AllTypesMatch<["out", "result"]>]> {
   let summary = "x + y";
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$y, AnyRankedTensor:$out), common);

@@ -36,6 +36,13 @@ LogicalResult lower(ir::LinearOp op, Lowering &l) {
   return success();
 }
 
+LogicalResult lower(ir::QuantizeOp op, Lowering &l) {
+  Value out = l.empty(op.getLoc(), op.getType());
+  l.replace(op, kernel::QuantizeOp::create(l.b, op.getLoc(), op.getType(), op.getX(), out, unbound, unscheduled, op.getSiteAttr())
+                    ->getResults());
+  return success();
+}
+
 LogicalResult lower(ir::GatedLinearOp op, Lowering &l) {
   Value out = l.empty(op.getLoc(), op.getType());
   l.replace(op, kernel::GatedGemmOp::create(l.b, op.getLoc(), op.getType(), op.getX(), op.getWGate(), op.getWUp(), out, op.getViaAttr(),

@@ -35,6 +35,10 @@ LogicalResult lower(ir::RoutedExpertsOp op, Lowering &l) {
   Value act = l.empty(loc, {rows, gate.getDimSize(1)}, op.getViaAct());
   act = kernel::GroupedGatedGemmOp::create(b, loc, act.getType(), op.getX(), op.getWGate(), op.getWUp(), dispatch.getOffsets(),
                                            dispatch.getTokenOf(), act, op.getViaGateUpAttr(), unbound, unscheduled, site("act"));
+  if (ir::BlockedAttr scheme = op.getActSchemeAttr()) {
+    Value codes = l.empty(loc, RankedTensorType::get({rows, gate.getDimSize(1)}, op.getViaAct(), scheme));
+    act = kernel::QuantizeOp::create(b, loc, codes.getType(), act, codes, unbound, unscheduled, site("act.quant"));
+  }
   Value down = l.empty(loc, {rows, y.getDimSize(1)}, op.getViaDown());
   down = kernel::GroupedGemmOp::create(b, loc, down.getType(), act, op.getWDown(), dispatch.getOffsets(), down, unbound, unscheduled,
                                        site("down"));

@@ -109,7 +109,7 @@ LogicalResult Lowering::run(ir::ProgramOp program) {
     if (!isa<ir::Dsv3Dialect>(op.getDialect()) || isa<ir::UseOp, ir::ReturnOp>(op))
       continue;
     b.setInsertionPoint(&op);
-    if (failed(lowerAny<ir::EmbedOp, ir::RmsNormOp, ir::LinearOp, ir::GatedLinearOp, ir::BatchedLinearOp, ir::SwigluOp, ir::AddOp,
+    if (failed(lowerAny<ir::EmbedOp, ir::RmsNormOp, ir::QuantizeOp, ir::LinearOp, ir::GatedLinearOp, ir::BatchedLinearOp, ir::SwigluOp, ir::AddOp,
                         ir::SplitOp, ir::ConcatOp, ir::SelectRowsOp, ir::TapOp, ir::RopeOp, ir::MlaAttentionOp,
                         ir::LatentAttentionOp, ir::RouteOp, ir::RoutedExpertsOp, ir::DispatchOp, ir::GroupedLinearOp,
                         ir::CombineOp>(&op, *this)))

@@ -55,6 +55,7 @@ inline mlir::RankedTensorType tensorType(mlir::Value v) { return llvm::cast<mlir
 mlir::LogicalResult lower(ir::EmbedOp op, Lowering &l);
 mlir::LogicalResult lower(ir::RmsNormOp op, Lowering &l);
 mlir::LogicalResult lower(ir::LinearOp op, Lowering &l);
+mlir::LogicalResult lower(ir::QuantizeOp op, Lowering &l);
 mlir::LogicalResult lower(ir::GatedLinearOp op, Lowering &l);
 mlir::LogicalResult lower(ir::BatchedLinearOp op, Lowering &l);
 mlir::LogicalResult lower(ir::SwigluOp op, Lowering &l);

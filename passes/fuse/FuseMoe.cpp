@@ -16,13 +16,17 @@ struct RoutedLayer {
   ir::DispatchOp dispatch;
   ir::GroupedLinearOp gate, up, down;
   ir::SwigluOp act;
+  ir::QuantizeOp quantize; ///< of the activation; may be null
   ir::CombineOp combine;
 
   static std::optional<RoutedLayer> match(ir::CombineOp combine) {
     RoutedLayer l;
     l.combine = combine;
     l.down = combine.getRows().getDefiningOp<ir::GroupedLinearOp>();
-    l.act = l.down ? l.down.getX().getDefiningOp<ir::SwigluOp>() : ir::SwigluOp();
+    l.quantize = l.down ? l.down.getX().getDefiningOp<ir::QuantizeOp>() : ir::QuantizeOp();
+    l.act = l.quantize ? l.quantize.getX().getDefiningOp<ir::SwigluOp>()
+            : l.down   ? l.down.getX().getDefiningOp<ir::SwigluOp>()
+                       : ir::SwigluOp();
     l.gate = l.act ? l.act.getGate().getDefiningOp<ir::GroupedLinearOp>() : ir::GroupedLinearOp();
     l.up = l.act ? l.act.getUp().getDefiningOp<ir::GroupedLinearOp>() : ir::GroupedLinearOp();
     l.dispatch = l.gate ? l.gate.getX().getDefiningOp<ir::DispatchOp>() : ir::DispatchOp();
@@ -36,19 +40,33 @@ struct RoutedLayer {
   bool isConnected() {
     return gate.getX() == dispatch.getRows() && up.getX() == dispatch.getRows() && combine.getRowOf() == dispatch.getRowOf() &&
            combine.getWeights() == route.getWeights() && elementType(gate.getY()) == elementType(up.getY()) &&
-           gate.getW().getType() == up.getW().getType() && dispatch.getX().getType() == combine.getY().getType() &&
+           gate.getW().getType() == up.getW().getType() && sameNumbers(dispatch.getX(), combine.getY()) &&
+           (!quantize || isa<ir::BlockedAttr>(quantize.getType().getEncoding())) &&
            llvm::all_of(ArrayRef<ir::GroupedLinearOp>{gate, up, down},
                         [&](ir::GroupedLinearOp op) { return op.getOffsets() == dispatch.getOffsets(); });
   }
 
   /// Nobody outside reads an inner value. The routing itself may be read: the fused op can yield it.
   bool isPrivate() {
-    Operation *const inner[] = {dispatch, gate, up, act, down, combine};
-    for (Operation *op : {dispatch.getOperation(), gate.getOperation(), up.getOperation(), act.getOperation(), down.getOperation()})
+    Operation *const inner[] = {dispatch, gate, up, act, quantize, down, combine};
+    for (Operation *op : insideOut())
       for (Operation *user : op->getUsers())
         if (!llvm::is_contained(inner, user))
           return false;
     return llvm::all_of(readersOfRouting(), [&](Operation *user) { return isa<ir::TapOp>(user) || combine->isBeforeInBlock(user); });
+  }
+
+  /// The ops that the fused one replaces, but for route and combine, each before those whose results it reads.
+  SmallVector<Operation *> insideOut() {
+    SmallVector<Operation *> ops{down, quantize, act, gate, up, dispatch};
+    llvm::erase(ops, nullptr);
+    return ops;
+  }
+
+  /// Equal up to the scheme, which x alone may have.
+  static bool sameNumbers(Value x, Value y) {
+    auto a = cast<RankedTensorType>(x.getType()), b = cast<RankedTensorType>(y.getType());
+    return a.getShape() == b.getShape() && a.getElementType() == b.getElementType();
   }
 
   SmallVector<Operation *> readersOfRouting() {
@@ -78,7 +96,7 @@ private:
         b, loc, l.combine.getY().getType(), ids, weights, l.dispatch.getX(), l.route.getLogits(), l.route.getBias(), l.gate.getW(),
         l.up.getW(), l.down.getW(), l.combine.getPlus(), l.route.getGroupsAttr(), l.route.getKeepAttr(), l.route.getTopAttr(),
         l.route.getNormAttr(), l.route.getScaleAttr(), TypeAttr::get(elementType(l.gate.getY())),
-        TypeAttr::get(elementType(l.act.getY())), TypeAttr::get(elementType(l.down.getY())), l.combine.getSiteAttr());
+        TypeAttr::get(elementType(l.act.getY())), l.quantize ? cast<ir::BlockedAttr>(l.quantize.getType().getEncoding()) : ir::BlockedAttr(), TypeAttr::get(elementType(l.down.getY())), l.combine.getSiteAttr());
     // Taps of the routing stood before the experts; they follow now, in their order.
     SmallVector<Operation *> taps = llvm::filter_to_vector(l.readersOfRouting(), llvm::IsaPred<ir::TapOp>);
     llvm::sort(taps, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
@@ -87,7 +105,7 @@ private:
         tap->moveAfter(fused);
     l.combine.getY().replaceAllUsesWith(fused.getY());
     l.combine.erase();
-    for (Operation *op : {l.down.getOperation(), l.act.getOperation(), l.gate.getOperation(), l.up.getOperation(), l.dispatch.getOperation()})
+    for (Operation *op : l.insideOut())
       op->erase();
     if (ids)
       l.route.getIds().replaceAllUsesWith(fused.getIds());

@@ -14,7 +14,7 @@ static bool isInnerTapped(ir::DispatchOp dispatch) {
     for (Operation *user : work.pop_back_val()->getUsers()) {
       if (isa<ir::TapOp>(user))
         return true;
-      if (isa<ir::GroupedLinearOp, ir::SwigluOp>(user))
+      if (isa<ir::GroupedLinearOp, ir::SwigluOp, ir::QuantizeOp>(user))
         work.push_back(user);
     }
   return false;

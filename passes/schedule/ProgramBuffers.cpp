@@ -4,7 +4,7 @@ using namespace mlir;
 
 namespace dsv3 {
 
-int64_t tensorBytes(RankedTensorType type) { return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8); }
+int64_t tensorBytes(RankedTensorType type) { return kernel::getValueBytes(type); }
 
 std::vector<Lifetime> ProgramBuffers::intermediate(SmallVectorImpl<unsigned> &indices) const {
   std::vector<Lifetime> lifetimes;

@@ -31,7 +31,7 @@ struct ProgramBuffers {
   static mlir::FailureOr<ProgramBuffers> analyse(ir::ProgramOp program);
 };
 
-/// Bytes of a plain tensor.
+/// Bytes of a value in memory: see kernel::getValueParts.
 int64_t tensorBytes(mlir::RankedTensorType type);
 
 } // namespace dsv3

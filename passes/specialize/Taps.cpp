@@ -24,7 +24,8 @@ static bool hasRoutedRows(Operation &op) {
 
 static void addPoints(Operation &op, SmallVectorImpl<TapPoint> &points) {
   auto site = op.getAttrOfType<StringAttr>("site");
-  if (!site || hasRoutedRows(op))
+  // A quantised value has no rows of plain numbers; the value before it can be tapped.
+  if (!site || hasRoutedRows(op) || isa<ir::QuantizeOp>(op))
     return;
   if (isa<ir::RouteOp>(op)) {
     points.push_back({site.str() + ".ids", &op, TapPoint::Kind::Result, 0});

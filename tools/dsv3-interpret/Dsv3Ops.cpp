@@ -53,6 +53,8 @@ template <typename T> static void eval(ir::RmsNormOp op, Frame<T> &f) {
   f.set(op.getY(), std::move(r.y));
 }
 
+template <typename T> static void eval(ir::QuantizeOp op, Frame<T> &f) { f.set(op.getResult(), f.numbers(op.getX())); }
+
 template <typename T> static void eval(ir::LinearOp op, Frame<T> &f) {
   f.set(op.getY(), linear(f.rows(op.getX()), f.numbers(op.getW())));
 }
@@ -154,7 +156,8 @@ template <typename T> static void eval(ir::RoutedExpertsOp op, Frame<T> &f) {
   Dispatched<T> d = f.take(dispatch(f.numbers(op.getX()), r.ids, logits.cols()));
   Array<T> act = f.rounded(op.getViaAct(),
                            gated(f, groupedLinear(d.rows, f.numbers(op.getWGate()), d.offsets),
-                                 groupedLinear(d.rows, f.numbers(op.getWUp()), d.offsets), op.getViaGateUp()));
+                                 groupedLinear(d.rows, f.numbers(op.getWUp()), d.offsets), op.getViaGateUp()),
+                           op.getActSchemeAttr());
   Array<T> down = f.rounded(op.getViaDown(), f.take(groupedLinear(act, f.numbers(op.getWDown()), d.offsets)));
   f.set(op.getY(), combine(down, d.rowOf, r.weights, f.numbers(op.getPlus())));
   if (op.getIds())
@@ -165,7 +168,7 @@ template <typename T> static void eval(ir::RoutedExpertsOp op, Frame<T> &f) {
 
 template <typename T> bool evalDsv3(mlir::Operation &op, Frame<T> &f) {
   return llvm::TypeSwitch<mlir::Operation *, bool>(&op)
-      .template Case<ir::EmbedOp, ir::RmsNormOp, ir::LinearOp, ir::GatedLinearOp, ir::BatchedLinearOp, ir::SwigluOp,
+      .template Case<ir::EmbedOp, ir::RmsNormOp, ir::QuantizeOp, ir::LinearOp, ir::GatedLinearOp, ir::BatchedLinearOp, ir::SwigluOp,
                      ir::AddOp, ir::SplitOp, ir::ConcatOp, ir::SelectRowsOp, ir::RopeOp, ir::KvAppendOp,
                      ir::MlaAttentionOp, ir::LatentAttentionOp, ir::RouteOp, ir::DispatchOp, ir::GroupedLinearOp,
                      ir::CombineOp, ir::RoutedExpertsOp>([&](auto typed) {

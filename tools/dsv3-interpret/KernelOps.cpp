@@ -78,6 +78,8 @@ template <typename T> static void eval(kernel::AddNormOp op, Frame<T> &f) {
   f.set(op.getResult(), std::move(r.y));
 }
 
+template <typename T> static void eval(kernel::QuantizeOp op, Frame<T> &f) { f.set(op.getResult(), f.numbers(op.getX())); }
+
 template <typename T> static void eval(kernel::GemmOp op, Frame<T> &f) {
   f.set(op.getResult(), linear(f.rows(op.getX()), f.numbers(op.getW())));
 }
@@ -195,7 +197,7 @@ template <typename T> static void eval(kernel::CombineOp op, Frame<T> &f) {
 template <typename T> bool evalKernel(mlir::Operation &op, Frame<T> &f) {
   return llvm::TypeSwitch<mlir::Operation *, bool>(&op)
       .template Case<kernel::EmptyOp, kernel::ViewOp, kernel::EmbedOp, kernel::NormOp, kernel::AddNormOp,
-                     kernel::GemmOp, kernel::GatedGemmOp, kernel::BatchedGemmOp, kernel::AddOp, kernel::SwigluOp,
+                     kernel::QuantizeOp, kernel::GemmOp, kernel::GatedGemmOp, kernel::BatchedGemmOp, kernel::AddOp, kernel::SwigluOp,
                      kernel::ConcatOp, kernel::SelectRowsOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvExpandOp,
                      kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::RouteOp, kernel::DispatchOp, kernel::GatherOp,
                      kernel::GroupedGatedGemmOp, kernel::GroupedGemmOp, kernel::CombineOp>([&](auto typed) {

@@ -22,6 +22,15 @@ Result<Rounding> roundingOf(mlir::Type elem) {
   return unsupportedError("expected numbers of type f64, f32, bf16, f16 or f8E4M3FN, got " + textOf(elem));
 }
 
+Result<reference::QuantScheme> schemeOf(ir::BlockedAttr attr) {
+  llvm::ArrayRef<int64_t> block = attr.getBlock();
+  auto size = [](int64_t b) { return mlir::ShapedType::isDynamic(b) ? 0 : b; };
+  if (block.empty() || block.size() > 2 || !llvm::isa<mlir::Float8E4M3FNType>(attr.getStorage()))
+    return unsupportedError("expected f8E4M3FN numbers in blocks of two dims, got a scheme of storage " + textOf(attr.getStorage()));
+  return reference::QuantScheme{reference::QuantStorage::F8E4M3, block.size() == 2 ? size(block[0]) : 1, size(block.back()),
+                                attr.getPow2Scale()};
+}
+
 Result<Shape> shapeUnder(mlir::RankedTensorType type, const Shape &shape) {
   int64_t inner = 1, size = reference::numElements(shape);
   for (int64_t dim : type.getShape().drop_front(type.getRank() ? 1 : 0))
@@ -53,15 +62,21 @@ template <typename T> void Frame<T>::fail(Error error) {
   firstError = error;
 }
 
-template <typename T> Array<T> Frame<T>::rounded(mlir::Type elem, Array<T> numbers) {
-  return reference::roundTo(take(roundingOf(elem)), std::move(numbers));
+template <typename T> Array<T> Frame<T>::rounded(mlir::Type elem, Array<T> numbers, mlir::Attribute scheme) {
+  Array<T> plain = reference::roundTo(take(roundingOf(elem)), std::move(numbers));
+  if (!scheme || !firstError)
+    return plain;
+  auto blocked = llvm::dyn_cast<ir::BlockedAttr>(scheme);
+  if (!blocked) {
+    fail(unsupportedError("expected a plain value or one with a block scheme"));
+    return plain;
+  }
+  return take(dequantize(take(quantize(plain, take(schemeOf(blocked))))));
 }
 
 template <typename T> void Frame<T>::set(mlir::Value result, Result<Array<T>> numbers) {
   auto type = llvm::cast<mlir::RankedTensorType>(result.getType());
-  if (type.getEncoding())
-    fail(unsupportedError("expected a plain result, got " + textOf(type)));
-  Array<T> value = rounded(type.getElementType(), take(std::move(numbers)));
+  Array<T> value = rounded(type.getElementType(), take(std::move(numbers)), type.getEncoding());
   if (firstError)
     value.shape = take(shapeUnder(type, value.shape));
   values[result] = hold<T>(std::move(value));

@@ -1,7 +1,9 @@
 // What SSA values hold while a program is interpreted.
 #pragma once
 
+#include "dialects/dsv3/Dsv3Dialect.h"
 #include "runtime/reference/Cache.h"
+#include "runtime/reference/Quantize.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
@@ -34,6 +36,9 @@ template <typename T> Held<T> hold(Ids ids) { return std::make_shared<const Ids>
 /// Unsupported error: a type the reference has no rounding for.
 Result<Rounding> roundingOf(mlir::Type elem);
 
+/// The reference's scheme of an attribute. Unsupported error: a storage or blocks that the reference does not have.
+Result<reference::QuantScheme> schemeOf(ir::BlockedAttr attr);
+
 /// The shape an array has under `type`: its own row count, the type's other dims. The row count comes from
 /// the data because a static first dim is a capacity: padded rows are never computed. Internal error when the
 /// numbers do not fit.
@@ -52,13 +57,14 @@ public:
   /// Rows of [T, H, D] as [T, H * D]; what a linear reads.
   Array<T> rows(mlir::Value value) const;
 
-  /// Binds a result. Numbers are rounded to the result's element type: the only place where they are.
+  /// Binds a result. Numbers are rounded to the result's element type, and then to the storage of its scheme if it has
+  /// one: the only place where they are.
   void set(mlir::Value result, Result<Array<T>> numbers);
   void set(mlir::Value result, Result<Ids> ids);
   void set(mlir::Value result, Held<T> value) { values[result] = std::move(value); }
 
-  /// Rounds to the element type of a value that lies inside an op ("via").
-  Array<T> rounded(mlir::Type elem, Array<T> numbers);
+  /// Rounds to the element type of a value that lies inside an op ("via"), and to the storage of `scheme` if it is not null.
+  Array<T> rounded(mlir::Type elem, Array<T> numbers, mlir::Attribute scheme = {});
   /// The value of a step inside an op.
   template <typename R> R take(Result<R> result) {
     if (result)

@@ -56,14 +56,6 @@ static std::string nameAt(llvm::StringRef name, std::optional<int64_t> index) {
   return out;
 }
 
-static Result<QuantScheme> schemeOf(ir::BlockedAttr attr) {
-  llvm::ArrayRef<int64_t> block = attr.getBlock();
-  auto size = [](int64_t b) { return mlir::ShapedType::isDynamic(b) ? 0 : b; };
-  if (block.empty() || block.size() > 2 || !llvm::isa<mlir::Float8E4M3FNType>(attr.getStorage()))
-    return unsupportedError("expected f8E4M3FN weights in blocks of two dims");
-  return QuantScheme{QuantStorage::F8E4M3, block.size() == 2 ? size(block[0]) : 1, size(block.back())};
-}
-
 static Error wrongShape(const std::string &name, const Shape &want, const Shape &got) {
   return checkpointError(name + ": expected shape " + toString(want) + ", got " + toString(got));
 }

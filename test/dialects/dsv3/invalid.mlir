@@ -103,9 +103,9 @@ dsv3.program @p(%x: tensor<4x16xbf16>, %w: tensor<2x32x16xbf16>) {
 
 // -----
 
-dsv3.program @p(%x: tensor<4x16xbf16, #dsv3.blocked<i8, 1x?, f32>>, %w: tensor<32x16xbf16>) {
-  // expected-error @+1 {{expected x without encoding}}
-  %r = dsv3.linear %x, %w site "s" : tensor<4x16xbf16, #dsv3.blocked<i8, 1x?, f32>>, tensor<32x16xbf16> -> tensor<4x32xbf16>
+dsv3.program @p(%x: tensor<4x16xbf16, #dsv3.blocked<i8, 4x16, f32>>, %w: tensor<32x16xbf16>) {
+  // expected-error @+1 {{expected x plain or with a scheme of blocks inside one row (1xN)}}
+  %r = dsv3.linear %x, %w site "s" : tensor<4x16xbf16, #dsv3.blocked<i8, 4x16, f32>>, tensor<32x16xbf16> -> tensor<4x32xbf16>
   dsv3.return
 }
 
@@ -524,5 +524,29 @@ dsv3.program @p(%x: tensor<4x16xbf16>, %l: tensor<4x8xf32>, %b: tensor<8xf32>, %
 dsv3.program @p(%x: tensor<4x16xbf16>, %l: tensor<4x8xf32>, %b: tensor<8xf32>, %g: tensor<8x32x16xbf16>, %u: tensor<8x32x16xbf16>, %d: tensor<8x16x32xbf16>) {
   // expected-error @+1 {{expected x and result of equal shape}}
   %y = dsv3.routed_experts %x, %l, %b, %g, %u, %d groups 4 keep 2 top 2 norm true scale 2.5 via(gate_up : f32, act : bf16, down : bf16) site "s" : tensor<4x16xbf16>, tensor<4x8xf32>, tensor<8xf32>, tensor<8x32x16xbf16>, tensor<8x32x16xbf16>, tensor<8x16x32xbf16> -> tensor<5x16xbf16>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%x: tensor<4x128xbf16>) {
+  // expected-error @+1 {{expected a result with a scheme, got 'tensor<4x128xbf16>'}}
+  %q = dsv3.quantize %x site "s" : tensor<4x128xbf16> -> tensor<4x128xbf16>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%x: tensor<4x128xbf16>) {
+  // expected-error @+1 {{expected result plain or with a scheme of blocks inside one row (1xN)}}
+  %q = dsv3.quantize %x site "s" : tensor<4x128xbf16> -> tensor<4x128xbf16, #dsv3.blocked<f8E4M3FN, 2x128, f32>>
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%x: tensor<4x128xbf16>, %ids: tensor<4x2xi32>) {
+  // expected-error @+1 {{expected rows in the scheme of x}}
+  %r, %o, %f = dsv3.dispatch %x, %ids experts 4 site "s" : tensor<4x128xbf16>, tensor<4x2xi32> -> tensor<8x128xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32>>, tensor<5xi32>, tensor<4x2xi32>
   dsv3.return
 }

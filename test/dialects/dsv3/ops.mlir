@@ -122,3 +122,14 @@ dsv3.program @experts_of(%x: tensor<?x256xbf16>, %lg: tensor<?x8xf32>, %bias: te
     : tensor<?x256xbf16>, tensor<?x8xf32>, tensor<8xf32>, tensor<8x128x256xbf16>, tensor<8x128x256xbf16>, tensor<8x256x128xbf16> -> tensor<?x256xbf16> ids(tensor<?x3xi32>) weights(tensor<?x3xf32>)
   dsv3.return
 }
+
+// Values quantised at run time, and experts whose activation is.
+// CHECK-LABEL: dsv3.program @quantised
+dsv3.program @quantised(%x: tensor<?x256xbf16>, %lg: tensor<?x8xf32>, %bias: tensor<8xf32>, %up: tensor<8x128x256xbf16>, %down: tensor<8x256x128xbf16>) {
+  // CHECK: %[[Q:.*]] = dsv3.quantize %arg0 site "q" : tensor<?x256xbf16> -> tensor<?x256xbf16, #{{.*}}>
+  %q = dsv3.quantize %x site "q" : tensor<?x256xbf16> -> tensor<?x256xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32>>
+  // CHECK: dsv3.routed_experts %[[Q]], {{.*}} via(gate_up : f32, act : bf16 quantized(#{{.*}}), down : bf16) site "moe_q"
+  %y = dsv3.routed_experts %q, %lg, %bias, %up, %up, %down groups 4 keep 2 top 3 norm true scale 2.5 via(gate_up : f32, act : bf16 quantized(#dsv3.blocked<f8E4M3FN, 1x128, f32>), down : bf16) site "moe_q"
+    : tensor<?x256xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32>>, tensor<?x8xf32>, tensor<8xf32>, tensor<8x128x256xbf16>, tensor<8x128x256xbf16>, tensor<8x256x128xbf16> -> tensor<?x256xbf16>
+  dsv3.return
+}
