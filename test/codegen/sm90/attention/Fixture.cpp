@@ -21,14 +21,17 @@ KernelModule::KernelModule(const std::function<void(TileBuilder &)> &build) : co
 tile::KernelOp KernelModule::kernel() { return *module->getOps<tile::KernelOp>().begin(); }
 bool KernelModule::valid() { return succeeded(verify(*module)); }
 
-void run(tile::KernelOp kernel, MutableArrayRef<tile::SimArgument> args, int64_t ctas, uint64_t seed) {
+std::string findings(tile::KernelOp kernel, MutableArrayRef<tile::SimArgument> args, int64_t ctas, uint64_t seed) {
   tile::SimOptions options;
   options.seed = seed;
   options.ctas = ctas;
   Result<tile::SimReport> report = tile::simulate(kernel, args, options);
-  ASSERT_TRUE(bool(report)) << report.error().message;
+  if (!report)
+    return report.error().message;
+  std::string text;
   for (const tile::sim::Finding &f : report->findings)
-    ADD_FAILURE() << "C" << int(f.check) << " " << f.message << ", seed " << seed;
+    text += "C" + std::to_string(int(f.check)) + " " + f.message + "; ";
+  return text;
 }
 
 Bf16::Bf16(std::vector<int64_t> shape, unsigned seed, float amplitude) : shape(std::move(shape)) {

@@ -29,8 +29,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// Runs the kernel; a finding or a refusal is a failure of the test.
-void run(tile::KernelOp kernel, llvm::MutableArrayRef<tile::SimArgument> args, int64_t ctas, uint64_t seed);
+/// Runs the kernel: "" or what is wrong with it, "C4 message; ...".
+std::string findings(tile::KernelOp kernel, llvm::MutableArrayRef<tile::SimArgument> args, int64_t ctas, uint64_t seed);
 
 /// bf16 numbers, row-major.
 struct Bf16 {

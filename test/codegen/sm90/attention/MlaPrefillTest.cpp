@@ -1,5 +1,6 @@
 // kernel.attn_prefill on the host: values, the barrier protocol in several schedules, bits.
 #include "test/codegen/sm90/attention/Fixture.h"
+#include "test/passes/tile/Mutants.h"
 
 #include <cmath>
 
@@ -54,17 +55,22 @@ struct PrefillStep {
     scalars[0] = tokens, scalars[1] = chunks.size(), scalars[3] = blocks;
   }
 
-  void run(uint64_t seed) {
+  void run(uint64_t seed) { EXPECT_EQ(findings(seed, nullptr), ""); }
+
+  /// What the simulator finds in the kernel after a mutation.
+  std::string findings(uint64_t seed, const tile::Mutant *mutant) {
     MlaPrefillShape shape;
     shape.heads = heads, shape.lanes = lanes, shape.values = values, shape.seqs = kSeqs, shape.scale = kScale;
     KernelModule module([&](TileBuilder &t) { buildMlaPrefill(t, "mla_prefill", shape); });
-    ASSERT_TRUE(module.valid());
+    EXPECT_TRUE(module.valid());
+    if (mutant)
+      mutant->apply(module.kernel());
     using Arg = tile::SimArgument;
     int64_t rows = (blocks + 2) * heads * 64;
     auto numbers = [](std::vector<int32_t> &x) { return Arg::memory(x.data(), {int64_t(x.size())}); };
     std::vector<Arg> args = {Arg::memory(scalars.data(), {8}), q.argument({tokens, heads * lanes}), k.argument({rows, lanes}), v.argument({rows, values}),
                              numbers(qStart), numbers(context), numbers(firstBlock), out.argument({tokens + 1, heads * values})};
-    codegen::run(module.kernel(), args, heads * MlaPrefillShape::tiles(tokens, chunks.size()) + 3, seed);
+    return codegen::findings(module.kernel(), args, heads * MlaPrefillShape::tiles(tokens, chunks.size()) + 3, seed);
   }
 
   void check() {
@@ -116,6 +122,21 @@ TEST(MlaPrefill, BitsDoNotDependOnChunks) {
   for (int64_t i = 0; i < 300; ++i) {
     const uint16_t *part = i < 150 ? first.out.row({i}) : rest.out.row({20 + i - 150});
     ASSERT_TRUE(std::equal(part, part + 128, whole.out.row({i}))) << "row " << i;
+  }
+}
+
+/// Every wait and release is needed: without one, or out of place, the simulator sees a race or a deadlock.
+TEST(MlaPrefill, MutantsAreReported) {
+  MlaPrefillShape shape;
+  shape.heads = 1, shape.seqs = PrefillStep::kSeqs, shape.scale = kScale;
+  KernelModule module([&](TileBuilder &t) { buildMlaPrefill(t, "mla_prefill", shape); });
+  std::vector<tile::Mutant> mutants = tile::mutantsOf(module.kernel());
+  EXPECT_GE(mutants.size(), 12u);
+  for (const tile::Mutant &mutant : mutants) {
+    std::string found;
+    for (uint64_t seed = 1; seed <= 4 && found.empty(); ++seed)
+      found = PrefillStep(1, {{70, 600}}, {1}).findings(seed, &mutant);
+    EXPECT_NE(found, "") << mutant.name;
   }
 }
 
