@@ -5,6 +5,7 @@
 #include "passes/Verifiers.h"
 #include "passes/bind/VerifyBind.h"
 #include "passes/schedule/SchedulePasses.h"
+#include "passes/tile/TileAnalysis.h"
 #include "passes/specialize/Taps.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -216,6 +217,7 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
 void registerAllPasses() {
   registerDsv3Passes();
   registerDsv3SchedulePasses();
+  registerDsv3TileAnalysisPasses();
   for (const Stage &stage : table) {
     auto build = [&stage](OpPassManager &pm, StringRef text, llvm::function_ref<LogicalResult(const Twine &)> onError) {
       StagePipelineOptions flags;

@@ -1,0 +1,64 @@
+// --dsv3-tile-analyze-conflicts.
+#include "passes/tile/OpAccess.h"
+#include "passes/tile/TileAnalysis.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace dsv3 {
+#define GEN_PASS_DEF_TILEANALYZECONFLICTSPASS
+#include "passes/tile/TileAnalysis.h.inc"
+
+namespace {
+
+/// Operands that hardware engines read or write.
+bool isEngine(Operation *op) { return isa<tile::MmaOp, tile::CopyOp, tile::PutOp>(op); }
+
+class AnalyzeConflicts : public impl::TileAnalyzeConflictsPassBase<AnalyzeConflicts> {
+  void runOnOperation() override {
+    bool bad = false;
+    getOperation()->walk([&](Operation *op) { bad |= failed(analyze(op)); });
+    if (bad)
+      signalPassFailure();
+  }
+
+  static LogicalResult checkOperands(Operation *op) {
+    for (OpOperand &use : op->getOpOperands()) {
+      auto buf = dyn_cast<tile::BufType>(use.get().getType());
+      if (!buf)
+        continue;
+      if (buf.getLayout().getKind() == tile::SmemKind::Auto)
+        return op->emitOpError("expected a layout, got auto: run --dsv3-tile-choose-layouts before");
+      // A buffer of a group of columns that are not in one piece has no layout of its own.
+      if (isa<tile::CopyOp>(op) && isa<BlockArgument>(use.get()) && cast<tile::FillOp>(use.get().getParentBlock()->getParentOp()).getGroup())
+        continue;
+      if (std::string why = tile::whyIllegalBuffer(use, buf); !why.empty())
+        return op->emitOpError(why);
+    }
+    return success();
+  }
+
+  static LogicalResult analyze(Operation *op) {
+    Value buffer = tile::accessedBuffer(op);
+    if (!buffer && !isEngine(op))
+      return success();
+    if (failed(checkOperands(op)))
+      return failure();
+    Builder b(op->getContext());
+    if (!buffer) {
+      op->setAttr("tile.degree", b.getI32IntegerAttr(1));
+      return success();
+    }
+    const tile::AccessCost cost = tile::accessCost(op, cast<tile::BufType>(buffer.getType()));
+    const char *name = tile::accessName(op, cost.instruction);
+    op->setAttr("tile.access", b.getStringAttr(name));
+    op->setAttr("tile.degree", b.getI32IntegerAttr(int32_t(cost.degree)));
+    if (cost.degree > 1)
+      op->emitRemark() << cost.degree << "-way bank conflict of " << name << ", " << cost.excess << " cycles lost";
+    return success();
+  }
+};
+
+} // namespace
+} // namespace dsv3
