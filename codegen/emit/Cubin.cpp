@@ -148,6 +148,8 @@ DeviceKernel describe(LLVM::LLVMFuncOp kernel) {
   }
   if (auto shared = kernel->getAttrOfType<IntegerAttr>("dsv3.smem"))
     result.dynamicShared = shared.getInt();
+  if (auto stages = kernel->getAttrOfType<IntegerAttr>("dsv3.stages"))
+    result.stages = stages.getInt();
   return result;
 }
 

@@ -33,6 +33,7 @@ struct DeviceKernel {
   std::optional<KernelResources> resources; ///< with the cubin only
   int64_t threads = 0;                      ///< nvvm.reqntid; 0 when the kernel does not fix it
   int64_t dynamicShared = 0;                ///< attribute dsv3.smem of the kernel, bytes; 0 without
+  int64_t stages = 0;                       ///< attribute dsv3.stages: of its deepest ring; 0 without
 };
 
 /// The kernels in the order of the module.

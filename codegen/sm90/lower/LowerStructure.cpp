@@ -58,6 +58,11 @@ LogicalResult KernelLowering::createFunction() {
   if (kernel.getCluster() > 1)
     func->setAttr("nvvm.cluster_dim", b.getDenseI32ArrayAttr({static_cast<int32_t>(kernel.getCluster()), 1, 1}));
   func->setAttr("dsv3.smem", b.getI64IntegerAttr(bytes.getInt()));
+  int64_t stages = 0;
+  for (auto ring : kernel.getBody().getOps<tile::RingOp>())
+    stages = std::max<int64_t>(stages, ring.getRing().getStages());
+  if (stages)
+    func->setAttr("dsv3.stages", b.getI64IntegerAttr(stages));
   Block *entry = func.addEntryBlock(b);
   b.setInsertionPointToEnd(entry);
   size_t at = 0;

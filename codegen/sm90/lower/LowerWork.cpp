@@ -39,8 +39,6 @@ LogicalResult KernelLowering::lowerForeach(tile::ForeachOp op) {
 
 /// Computes, once: tiles per dim, then their product.
 LogicalResult KernelLowering::lowerRaster(tile::RasterOp op) {
-  if (kernel.getCluster() > 1)
-    return op.emitOpError("expected a kernel without clusters for a raster");
   Math m{b, op.getLoc()};
   Regs counts;
   Value all;
