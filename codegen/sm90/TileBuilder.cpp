@@ -20,6 +20,10 @@ static RankedTensorType fragment(tile::FragKind kind, ArrayRef<int64_t> shape, T
 
 tile::BufType TileBuilder::buf(ArrayRef<int64_t> shape, Type elem, tile::SmemKind kind) const { return tile::BufType::get(shape, elem, kind); }
 
+tile::BufType TileBuilder::swizzled(ArrayRef<int64_t> shape, Type elem, int64_t bits, int64_t base, int64_t shift) const {
+  return tile::BufType::get(b.getContext(), shape, elem, tile::LayoutAttr::get(b.getContext(), tile::SmemKind::Swizzle, bits, base, shift));
+}
+
 tile::BufType TileBuilder::fragBuf(ArrayRef<int64_t> shape, Type elem) const {
   auto layout = tile::LayoutAttr::get(b.getContext(), tile::SmemKind::Frag, int64_t(tile::FragKind::Acc), 0, 0);
   return tile::BufType::get(b.getContext(), shape, elem, layout);
@@ -227,6 +231,9 @@ Value TileBuilder::slice(Value frag, Num column, int64_t columns) {
 }
 
 Value TileBuilder::expand(Value frag, Type type) { return tile::ExpandOp::create(b, type, frag); }
+Value TileBuilder::clusterSum(Value frag, Value via, int64_t cols) {
+  return tile::ClusterSumOp::create(b, this->frag(cols, getElementTypeOrSelf(frag.getType())), frag, via);
+}
 Value TileBuilder::any(Value mask) { return tile::AnyOp::create(b, mask); }
 
 //===-- Elementwise -------------------------------------------------------===//

@@ -45,6 +45,8 @@ public:
   //===-- Types -----------------------------------------------------------===//
 
   tile::BufType buf(llvm::ArrayRef<int64_t> shape, Type elem, tile::SmemKind kind = tile::SmemKind::Sw128) const;
+  /// Row-major with address bits exchanged: swizzle<B, M, S>.
+  tile::BufType swizzled(llvm::ArrayRef<int64_t> shape, Type elem, int64_t bits, int64_t base, int64_t shift) const;
   /// A buffer in the register order of an accumulator fragment.
   tile::BufType fragBuf(llvm::ArrayRef<int64_t> shape, Type elem) const;
   /// A tensor map with `?` in every dim: the host describes the extents.
@@ -124,6 +126,8 @@ public:
   Value slice(Value frag, Num column, int64_t columns);
   Value expand(Value frag, Type type);
   Value any(Value mask);
+  /// This block's columns, `cols` of them, of the sum over the cluster, ranks ascending.
+  Value clusterSum(Value frag, Value via, int64_t cols);
 
   /// A constant of an integer or float type, or a splat of a fragment type.
   Value constant(Type type, double number);

@@ -30,6 +30,22 @@ Status checkArgument(KernelOp kernel, size_t i, Type type, const SimArgument &ar
   return {};
 }
 
+/// Of what the blocks of a cluster can do together only `cluster_sum` is simulated.
+Status checkCluster(KernelOp kernel, int64_t ctas) {
+  const int64_t cluster = int64_t(kernel.getCluster());
+  if (ctas % cluster)
+    return unsupportedError("expected a grid of whole clusters of " + std::to_string(cluster) + ", got " + std::to_string(ctas) + " blocks");
+  if (cluster == 1)
+    return {};
+  bool together = false;
+  kernel.walk([&](Operation *op) {
+    auto sync = dyn_cast<SyncOp>(op);
+    auto copy = dyn_cast<CopyOp>(op);
+    together |= (sync && sync.getScope() == Scope::Cluster) || (copy && copy.getMulticast());
+  });
+  return together ? unsupportedError("not simulated: barriers and multicast copies of a cluster of " + std::to_string(cluster)) : Status();
+}
+
 } // namespace
 
 Result<SimReport> simulate(KernelOp kernel, llvm::MutableArrayRef<SimArgument> args, const SimOptions &options) {
@@ -40,16 +56,23 @@ Result<SimReport> simulate(KernelOp kernel, llvm::MutableArrayRef<SimArgument> a
   for (size_t i = 0; i < args.size(); ++i)
     if (Status s = checkArgument(kernel, i, types[i], args[i]); !s)
       return s.error();
-  if (kernel.getCluster() != 1)
-    return unsupportedError("not simulated: clusters of more than one block, got " + std::to_string(kernel.getCluster()));
-  sim::Findings findings;
+  const int64_t cluster = int64_t(kernel.getCluster());
+  if (Status s = checkCluster(kernel, options.ctas); !s)
+    return s.error();
+  sim::Findings findings, ignored; // what a first run finds, the second does too
   sim::Tables tables;
   SimReport report;
-  for (int64_t cta = 0; cta < options.ctas; ++cta) {
-    sim::Machine machine(kernel, args, options, cta, tables, findings);
-    if (Status s = machine.run(); !s)
-      return s.error();
-    report.steps += machine.steps();
+  for (int64_t first = 0; first < options.ctas; first += cluster) {
+    sim::ClusterBoard board;
+    for (int pass = cluster > 1 ? 0 : 1; pass < 2; ++pass) {
+      board.first = pass == 0;
+      for (int64_t cta = first; cta < first + cluster; ++cta) {
+        sim::Machine machine(kernel, args, options, cta, tables, pass == 0 ? ignored : findings, cluster > 1 ? &board : nullptr);
+        if (Status s = machine.run(); !s)
+          return s.error();
+        report.steps += machine.steps();
+      }
+    }
   }
   report.findings = findings.all();
   return report;

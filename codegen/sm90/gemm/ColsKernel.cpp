@@ -24,6 +24,7 @@ public:
       bufs.push_back(xBuf);
       // Weights that are loaded to registers are read by every warp, others by wgmma alone.
       ring = k.ring("wx", s.stages, bufs, {"mma"}, spec.blockScaled ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
+      allocate();
       work = source.work(k, args[0], ValueRange(args).take_back(source.params.size()));
       k.producer("load", producerRegs(), [&] { load(); });
       k.consumers("mma", s.warpgroups, consumerRegs(), [&](Value g) { consume(g); });
@@ -62,6 +63,18 @@ private:
     }
     out = args[at];
   }
+
+  /// Partial sums of a split, and room to turn results to rows of y: 16-byte stores need rows of bf16 that no edge cuts.
+  void allocate() {
+    for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i)
+      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.tokens}, k.f32)));
+    if (spec.outElem.isBF16() && wholeRows())
+      stage = k.alloc(k.swizzled({4 * s.warpgroups, stagedTokens(), 16}, k.bf16, 1, 4, 3));
+  }
+
+  bool wholeRows() const { return spec.n % 64 == 0 && spec.outPitch % 8 == 0; }
+  int64_t columns() const { return s.split > 1 ? s.summed() : s.tokens; } ///< tokens that a block stores
+  int64_t stagedTokens() const { return std::min<int64_t>(columns(), 32); }
 
   // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
   int64_t producerRegs() const { return s.warpgroups == 1 ? 0 : s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40; }
@@ -128,12 +141,10 @@ private:
   //===-- Consumers -------------------------------------------------------===//
 
   void consume(Value g) {
-    Value exchange = s.split > 1 ? this->exchange : Value();
-    (void)exchange;
     k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
       ColsItem item = source.item(k, at);
       Values r = spec.blockScaled ? multiplyScaled(item, g, v[0]) : multiply(item, g, v[0]);
-      finish(item, g, ArrayRef<Value>(r).drop_front());
+      finish(item, g, Values(ArrayRef<Value>(r).drop_front()));
       return Values{r[0]};
     });
   }
@@ -204,11 +215,28 @@ private:
 
   //===-- Epilogue --------------------------------------------------------===//
 
-  void finish(const ColsItem &item, Value g, ArrayRef<Value> sums) {
-    Value value = spec.weights == 2 ? gated(sums[0], sums[1]) : sums[0];
-    Value row = item.row, n = k.add(item.n, k.mul(g, 64));
-    Value column = item.column ? k.add(item.column, n) : n;
-    k.write(k.cast(value, spec.outElem), out, {row, column}, item.rows, k.sub(k.ci(spec.n), n), /*trans=*/true);
+  void finish(const ColsItem &item, Value g, Values sums) {
+    Value row = item.row, rows = item.rows;
+    for (auto [sum, buffer] : llvm::zip(sums, exchange))
+      sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.tokens}, k.f32), buffer, {g}), s.summed());
+    if (item.part) {
+      Value first = k.mul(item.part, s.summed());
+      row = k.add(row, first), rows = k.sub(k.min(rows, s.tokens), first);
+    }
+    store(k.cast(spec.weights == 2 ? gated(sums[0], sums[1]) : sums[0], spec.outElem), item, g, row, rows);
+  }
+
+  /// Writes what exists of the rows of y: tokens are columns of the fragment.
+  void store(Value value, const ColsItem &item, Value g, Value row, Value rows) {
+    Value n = k.add(item.n, k.mul(g, 64)), column = item.column ? k.add(item.column, n) : n;
+    if (!wholeRows())
+      return k.write(value, out, {row, column}, rows, k.sub(k.ci(spec.n), n), /*trans=*/true);
+    if (spec.n % s.bm())
+      rows = k.select(k.lt(n, spec.n), rows, k.ci(0)); // a warpgroup past the last weight row
+    if (!stage)
+      return k.write(value, out, {row, column}, rows, {}, /*trans=*/true);
+    for (int64_t c = 0; c < columns(); c += stagedTokens())
+      k.write(k.slice(value, c, stagedTokens()), out, {k.add(row, c), column}, k.sub(rows, c), {}, /*trans=*/true, stage);
   }
 
   /// silu(gate) * up; x / (1 + 2^(-x log2 e)) is exact at the ends, where the power is 0 or infinite.
@@ -224,8 +252,8 @@ private:
   const ColsSchedule &s;
   const ColsSource &source;
   tile::BufType xBuf, wBuf;
-  SmallVector<Value, 2> w, scales;
-  Value x, out, ring, work, exchange;
+  SmallVector<Value, 2> w, scales, exchange;
+  Value x, out, ring, work, stage; ///< stage: null when results are stored as they are
 };
 } // namespace
 

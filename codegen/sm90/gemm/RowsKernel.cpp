@@ -58,9 +58,18 @@ private:
     });
   }
 
-  /// Rows past the true count and columns past N are not written.
+  /// Rows past the true count and columns past N are not written. Where no 64 columns are cut by the edge, they are
+  /// stored or left out as a whole, in 16-byte pieces.
   void store(Value sum, Value m, Value n) {
-    k.write(k.cast(sum, spec.outElem), out, {m, n}, k.sub(rows, m), k.sub(k.ci(spec.n), n));
+    Value value = k.cast(sum, spec.outElem), left = k.sub(rows, m);
+    if (spec.n % 64)
+      return k.write(value, out, {m, n}, left, k.sub(k.ci(spec.n), n));
+    if (spec.n % s.bn == 0)
+      return k.write(value, out, {m, n}, left);
+    for (int64_t c = 0; c < s.bn; c += 64) {
+      Value column = k.add(n, c);
+      k.write(k.slice(value, c, 64), out, {m, column}, k.select(k.lt(column, spec.n), left, k.ci(0)));
+    }
   }
 
   Type slotType() { return tile::slotOf(ring.getType()); }

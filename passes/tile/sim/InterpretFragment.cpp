@@ -108,6 +108,29 @@ FragValue expand(Machine &m, Agent &agent, ExpandOp op) {
   return make(cast<RankedTensorType>(op.getResult().getType()), std::move(out));
 }
 
+/// Ranks ascending; the columns of this block's rank, zeros where there are none.
+FragValue clusterSum(Machine &m, Agent &agent, ClusterSumOp op) {
+  const FragValue own = fragment(m, agent, op.getValue());
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  const size_t ranks = size_t(m.kernel.getCluster()), rank = size_t(m.cta) % ranks;
+  std::vector<FragValue> &given = m.board->given[{agent.index, agent.clusterSums++}];
+  given.resize(ranks);
+  if (m.board->first)
+    given[rank] = own;
+  const int64_t rows = type.getDimSize(0), cols = type.getDimSize(1), first = cols * int64_t(rank), all = own.shape[1];
+  std::vector<double> out(size_t(rows * cols), 0.0);
+  if (m.board->first)
+    return make(type, std::move(out));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols && first + c < all; ++c) {
+      double sum = (*given[0].data)[size_t(r * all + first + c)];
+      for (size_t i = 1; i < ranks; ++i)
+        sum = rounded(type.getElementType(), sum + (*given[i].data)[size_t(r * all + first + c)]);
+      out[size_t(r * cols + c)] = sum;
+    }
+  return make(type, std::move(out));
+}
+
 } // namespace
 
 MaybeStep interpretFragment(Machine &m, Agent &agent, Operation *op) {
@@ -125,6 +148,8 @@ MaybeStep interpretFragment(Machine &m, Agent &agent, Operation *op) {
     return finish(slice(m, agent, o));
   if (auto o = dyn_cast<ExpandOp>(op))
     return finish(expand(m, agent, o));
+  if (auto o = dyn_cast<ClusterSumOp>(op))
+    return finish(clusterSum(m, agent, o));
   if (auto o = dyn_cast<AnyOp>(op)) // of the warpgroup: what it guards changes nothing where the mask is false
     return finish(double(llvm::any_of(*fragment(m, agent, o.getMask()).data, [](double x) { return x != 0; })));
   if (isa<NoneOp>(op))

@@ -63,11 +63,16 @@ void Machine::multiply(Agent &agent) {
     d = *job->before->result.data;
   else if (job->initial)
     d = *job->initial->data;
+  // One instruction multiplies 32 bytes of K and rounds once: how many of them an op stands for changes no bits.
+  const int64_t step = 256 / job->b.front().type.getElementBits();
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) {
       double sum = d[r * cols + c];
-      for (int64_t k = 0; k < depth; ++k)
+      for (int64_t k = 0; k < depth; ++k) {
         sum += double(a[r * depth + k]) * double(b[c * depth + k]);
+        if ((k + 1) % step == 0)
+          sum = rounded(element, sum);
+      }
       d[r * cols + c] = rounded(element, sum);
     }
   job->result = {{rows, cols}, std::make_shared<const std::vector<double>>(std::move(d))};

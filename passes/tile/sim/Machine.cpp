@@ -45,8 +45,8 @@ void Agent::learn(const VectorClock &when) {
 }
 
 Machine::Machine(KernelOp kernel, llvm::MutableArrayRef<SimArgument> args, const SimOptions &options, int64_t cta, Tables &tables,
-                 Findings &findings)
-    : kernel(kernel), args(args), options(options), cta(cta), tables(tables), findings(findings), memory(0),
+                 Findings &findings, ClusterBoard *board)
+    : kernel(kernel), args(args), options(options), cta(cta), tables(tables), findings(findings), board(board), memory(0),
       random(options.seed * 1000003 + uint64_t(cta)) {}
 
 SimValue Machine::get(Agent &agent, Value v) {

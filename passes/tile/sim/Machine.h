@@ -12,6 +12,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <deque>
+#include <map>
 #include <random>
 
 namespace dsv3::tile::sim {
@@ -100,6 +101,7 @@ struct Agent {
   std::vector<VectorClock> clock;  ///< of each warp
   ClockId tensorLine = 0, storeLine = 0;
   uint32_t mmas = 0, puts = 0;     ///< issued
+  uint64_t clusterSums = 0;        ///< done
   llvm::DenseMap<Value, SimValue> values;
   std::vector<Frame> frames;
   unsigned progress = 0;           ///< pieces of the current op that are over (an op that blocks is tried again)
@@ -120,10 +122,17 @@ struct Work {
   std::vector<std::vector<double>> items;
 };
 
+/// What the blocks of a cluster give each other. Blocks run one after the other, so a cluster runs twice: first every
+/// block puts down what it gives, which must not depend on what it gets, then every block also gets.
+struct ClusterBoard {
+  bool first = true;
+  std::map<std::pair<unsigned, uint64_t>, std::vector<FragValue>> given; ///< by agent and how many sums it did before: of each rank
+};
+
 class Machine {
 public:
   Machine(KernelOp kernel, llvm::MutableArrayRef<SimArgument> args, const SimOptions &options, int64_t cta, Tables &tables,
-          Findings &findings);
+          Findings &findings, ClusterBoard *board = nullptr);
 
   /// Runs to the end, a deadlock, or the step limit. An error is something this simulator cannot run; what the kernel
   /// does wrong goes to the findings.
@@ -137,6 +146,7 @@ public:
   const int64_t cta;
   Tables &tables;
   Findings &findings;
+  ClusterBoard *const board; ///< null without a cluster
   SharedMemory memory;
   Agent setup; ///< runs the kernel's own ops before the roles start
   std::deque<Agent> agents;

@@ -211,6 +211,31 @@ TEST(ColsGemm, Heads) {
   check({.capacity = 12, .tokens = 9, .n = 72, .k = 64, .heads = 3, .xLanes = 96});
 }
 
+TEST(ColsGemm, SharesK) {
+  // 1024 = 8 parts of 128, of which 8 tokens leave nothing to sum for ranks 1 to 7, and 100 tokens something for all.
+  for (int64_t capacity : {8, 100}) {
+    Case c{.capacity = capacity, .tokens = capacity - 3, .n = 64, .k = 2048};
+    Product p(c);
+    EXPECT_EQ(p.kernel->param("split"), 8);
+    p.check();
+  }
+  check({.capacity = 40, .tokens = 33, .n = 80, .k = 2048, .gated = true, .out = "f32"});
+  check({.capacity = 16, .tokens = 16, .n = 64, .k = 2048, .fp8 = true});
+}
+
+TEST(ColsGemm, SplitDoesNotDependOnTheBucket) {
+  Bytes first;
+  for (int64_t capacity : {3, 8, 20, 60}) {
+    Case c{.capacity = capacity, .tokens = 3, .n = 64, .k = 2048, .out = "f32"};
+    Product p(c);
+    p.check();
+    p.out.resize(3 * 64 * 4);
+    if (first.empty())
+      first = p.out;
+    EXPECT_EQ(p.out, first) << capacity;
+  }
+}
+
 TEST(ColsGemm, BlockScaled) {
   for (auto phase : {"decode", "prefill"})
     check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .fp8 = true, .phase = phase});
