@@ -14,7 +14,7 @@ enum class Check {
   Deadlock = 1,     ///< C1: nobody can go on
   Aliasing = 2,     ///< C2: a wait was satisfied by another turn of the ring than its own
   Count = 3,        ///< C3: arrivals or bytes over or under what the barrier expects
-  Race = 4,         ///< C4: read before it landed, or overwritten while it is read
+  Race = 4,         ///< C4: read before it landed, or overwritten while it is read (registers of an mma too)
   Release = 5,      ///< C5: a slot released twice, never, or with an mma in flight that reads it
   Unordered = 6,    ///< C6: `peek` of what no earlier event orders
   Proxy = 7,        ///< C7: stores of several warps read by the tensor core or a bulk store without a `sync`

@@ -166,6 +166,8 @@ Status Machine::stepAgent(Agent &agent, bool &moved) {
       return {};
     if (*step == Step::Visible || isa_and_nonnull<FillOp>(op))
       note(agent, op);
+    if (op && !agent.inFlight.empty())
+      checkRegisters(agent, op);
     agent.progress = 0;
     moved = true;
     if (*step == Step::Moved)

@@ -182,6 +182,7 @@ private:
   void multiply(Agent &agent);
   void drain(Agent &agent);
   Status stepSomething(bool &moved);
+  void checkRegisters(const Agent &agent, Operation *op);
   void reportDeadlock();
   void checkEnd();
   void checkRing(const Ring &ring);

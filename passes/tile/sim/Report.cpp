@@ -58,6 +58,13 @@ void Machine::reportHazard(const Agent &agent, Operation *op, const Hazard &haza
   report(Check::Race, op, agent.name + doing + place, other, what);
 }
 
+/// A register operand gets new values in the registers from which an mma of an earlier trip may still read.
+void Machine::checkRegisters(const Agent &agent, Operation *op) {
+  for (const std::shared_ptr<MmaJob> &job : agent.inFlight)
+    if (job->registersA && job->op.getOperation() != op && job->op.getA().getDefiningOp() == op)
+      report(Check::Race, op, agent.name + " overwrites registers that an mma in flight reads: expected an 'await' of it before", job->op, "this mma");
+}
+
 /// Everybody waits: who for what, and who could have helped.
 void Machine::reportDeadlock() {
   std::string text = "deadlock:";
