@@ -236,6 +236,18 @@ LogicalResult PeekOp::inferReturnTypes(MLIRContext *, std::optional<Location>, P
   return success();
 }
 
+void MmaOp::build(OpBuilder &b, OperationState &state, Form form, Value a, Value operand, Value acc, int64_t group) {
+  build(b, state, form, a, operand, acc, groupAttr(b, group));
+}
+
+LogicalResult MmaOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, MmaOp::Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  Type acc = accOf(adaptor.getAcc().getType());
+  if (!acc)
+    return emitOptionalError(loc, "T24: expected `into` an accumulator or an acc fragment of f32 or i32, got ", adaptor.getAcc().getType());
+  types.append({acc, TokenType::get(context)});
+  return success();
+}
+
 LogicalResult AwaitOp::inferReturnTypes(MLIRContext *, std::optional<Location>, AwaitOp::Adaptor adaptor, SmallVectorImpl<Type> &types) {
   if (auto acc = dyn_cast<AccType>(adaptor.getSource().getType()))
     types.push_back(acc.getTensor());

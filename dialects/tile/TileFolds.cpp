@@ -1,4 +1,4 @@
-// Canonical forms: constants stand as numbers in lists, a view of a view is one view.
+// Canonical forms: constants stand as numbers in lists, a view of a view is one view, waiting for nothing vanishes.
 #include "dialects/tile/TileDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,6 +35,19 @@ struct ConstantsInList : OpRewritePattern<Op> {
       op.getCoordsMutable().assign(values);
       op.setPlace(place);
     });
+    return success();
+  }
+};
+
+/// Nothing is in flight, or was waited for, before the first trip.
+template <typename Op>
+struct NoneVanishes : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const final {
+    if (op->getNumResults() || !op->getOperand(0).template getDefiningOp<NoneOp>())
+      return failure();
+    rewriter.eraseOp(op);
     return success();
   }
 };
@@ -77,6 +90,8 @@ struct ViewOfView : OpRewritePattern<ViewOp> {
 } // namespace
 
 void ViewOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<ConstantsInList<ViewOp>, ViewOfView>(context); }
+void AwaitOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<NoneVanishes<AwaitOp>>(context); }
+void ReleaseOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<NoneVanishes<ReleaseOp>>(context); }
 void CopyOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<ConstantsInList<CopyOp>>(context); }
 void ZeroOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<ConstantsInList<ZeroOp>>(context); }
 void PutOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<ConstantsInList<PutOp>>(context); }

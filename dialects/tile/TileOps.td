@@ -16,10 +16,14 @@ class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemo
 
 // An op in whose region `tile.` is elided.
 class Tile_RegionOp<string mnemonic, list<Trait> traits = []>
-    : Tile_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<OpAsmOpInterface, ["getDefaultDialect"]>, SingleBlock], traits)> {
+    : Tile_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<OpAsmOpInterface, ["getDefaultDialect", "getAsmBlockArgumentNames"]>, SingleBlock], traits)> {
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
 }
+
+// Results print under a name that says what they are.
+class Tile_NamedOp<string mnemonic, list<Trait> traits = []>
+    : Tile_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>], traits)>;
 
 // One value for the whole warpgroup.
 def Tile_Frag : Type<CPred<"::dsv3::tile::isFragment($_self)">, "fragment (tensor with a #tile.frag encoding)", "::mlir::RankedTensorType">;
@@ -78,7 +82,7 @@ def Tile_RoleOp : Tile_RegionOp<"role", [HasParent<"KernelOp">, NoTerminator]> {
   }];
 }
 
-class Tile_WorkOp<string mnemonic, list<Trait> traits = []> : Tile_Op<mnemonic, !listconcat([HasParent<"KernelOp">], traits)> {
+class Tile_WorkOp<string mnemonic, list<Trait> traits = []> : Tile_NamedOp<mnemonic, !listconcat([HasParent<"KernelOp">], traits)> {
   let results = (outs Tile_Work:$work);
 }
 
@@ -180,7 +184,7 @@ def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ParentOneOf<["ForeachOp",
   let hasVerifier = 0;
 }
 
-def Tile_NoneOp : Tile_Op<"none", [Pure]> {
+def Tile_NoneOp : Tile_NamedOp<"none", [Pure]> {
   let summary = "Not yet: an accumulator, slot or token of nothing";
   let description = [{
     T8: only for those three types. `mma into none` starts a fresh accumulator; `await` and `release` of none vanish when
@@ -265,7 +269,7 @@ def Tile_ZeroOp : Tile_Op<"zero"> {
   let extraClassDeclaration = "::llvm::SmallVector<::mlir::OpFoldResult> getMixedRows();";
 }
 
-def Tile_PutOp : Tile_Op<"put"> {
+def Tile_PutOp : Tile_NamedOp<"put"> {
   let hasCanonicalizer = 1;
   let summary = "Asynchronous copy from shared to global memory by the warpgroup's leader";
   let description = [{
@@ -324,7 +328,7 @@ def Tile_CountOp : Tile_Op<"count", [MemoryEffects<[MemRead]>]> {
 
 //===-- Synchronisation ---------------------------------------------------===//
 
-def Tile_RingOp : Tile_Op<"ring", [HasParent<"KernelOp">, InferTypeOpAdaptor]> {
+def Tile_RingOp : Tile_NamedOp<"ring", [HasParent<"KernelOp">, InferTypeOpAdaptor]> {
   let summary = "Makes a ring: its buffers and barriers";
   let description = [{`%r = ring #kv`. One op per ring attribute in a kernel. T11: 1 stage or more. T12: free groups partition the columns. T13: `arrive = warpgroup` only if all reads between wait and release are wgmma operands.}];
   let arguments = (ins Tile_RingAttr:$ring);
@@ -332,7 +336,7 @@ def Tile_RingOp : Tile_Op<"ring", [HasParent<"KernelOp">, InferTypeOpAdaptor]> {
   let assemblyFormat = "$ring attr-dict";
 }
 
-def Tile_NextOp : Tile_Op<"next", [Pure, TypesMatchWith<"result is a slot of the same ring", "from", "result", "::dsv3::tile::slotOf($_self)">]> {
+def Tile_NextOp : Tile_NamedOp<"next", [Pure, TypesMatchWith<"result is a slot of the same ring", "from", "result", "::dsv3::tile::slotOf($_self)">]> {
   let summary = "The first slot of a ring, or the slot after a slot";
   let description = [{`%s = next %r : !tile.ring<#kv>`, `%u = next %s : !tile.slot<#kv>`; `next %r[%lane] : ...` for a ring with lanes.}];
   let arguments = (ins AnyTypeOf<[Tile_Ring, Tile_Slot]>:$from, Optional<I32>:$lane);
@@ -341,7 +345,7 @@ def Tile_NextOp : Tile_Op<"next", [Pure, TypesMatchWith<"result is a slot of the
   let builders = [OpBuilder<(ins "::mlir::Value":$from), [{ build($_builder, $_state, slotOf(from.getType()), from, ::mlir::Value()); }]>];
 }
 
-def Tile_GateOp : Tile_Op<"gate", [HasParent<"KernelOp">]> {
+def Tile_GateOp : Tile_NamedOp<"gate", [HasParent<"KernelOp">]> {
   let summary = "A named barrier between two roles";
   let description = [{`gate from @a to @b`: a signals, b meets. `gate between @a, @b`: both meet. T14: at most 15 with the roles' own.}];
   let arguments = (ins FlatSymbolRefAttr:$a, FlatSymbolRefAttr:$b, UnitAttr:$mutual);
@@ -386,6 +390,7 @@ def Tile_PeekOp : Tile_Op<"peek", [Pure, InferTypeOpAdaptor]> {
 }
 
 def Tile_ReleaseOp : Tile_Op<"release"> {
+  let hasCanonicalizer = 1;
   let summary = "Arrives at a slot's free barrier, or at the full one of a ring filled by stores";
   let description = [{
     `release %s[g] : !S`, `release full %s : !S`. T21: the role frees (fills) that group. T22: after peeling, every slot is
@@ -425,7 +430,7 @@ def Tile_PdlOp : Tile_Op<"pdl"> {
 
 //===-- Compute -----------------------------------------------------------===//
 
-def Tile_MmaOp : Tile_Op<"mma", [TypesMatchWith<"result is acc in flight", "acc", "result", "::dsv3::tile::accOf($_self)">]> {
+def Tile_MmaOp : Tile_NamedOp<"mma", [InferTypeOpAdaptor]> {
   let summary = "result = acc + a b, asynchronous";
   let description = [{
     `%d, %t = mma nt %a, %b into %acc : !A, !B, !D`. `nt`: b is [n, k]; `nn`: b is [k, n]; a is [m, k].
@@ -439,12 +444,11 @@ def Tile_MmaOp : Tile_Op<"mma", [TypesMatchWith<"result is acc in flight", "acc"
   let arguments = (ins Tile_Form:$form, AnyTypeOf<[Tile_Buf, Tile_Frag]>:$a, AnyTypeOf<[Tile_Buf, Tile_Slot]>:$b, AnyTypeOf<[Tile_Acc, Tile_Frag]>:$acc, OptionalAttr<I64Attr>:$group);
   let results = (outs Tile_Acc:$result, Tile_Token:$token);
   let assemblyFormat = "$form $a `,` $b (`[` $group^ `]`)? `into` $acc attr-dict `:` qualified(type($a)) `,` qualified(type($b)) `,` qualified(type($acc))";
-  let builders = [OpBuilder<(ins "::dsv3::tile::Form":$form, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc), [{
-    build($_builder, $_state, accOf(acc.getType()), TokenType::get($_builder.getContext()), form, a, b, acc, ::mlir::IntegerAttr());
-  }]>];
+  let builders = [OpBuilder<(ins "::dsv3::tile::Form":$form, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc, CArg<"int64_t", "-1">:$group)>];
 }
 
 def Tile_AwaitOp : Tile_Op<"await", [InferTypeOpAdaptor]> {
+  let hasCanonicalizer = 1;
   let summary = "Waits for an mma or a put";
   let description = [{
     `%f = await %acc : !D` makes the accumulator a fragment (encoding `acc`); `await %t : !tile.token` says that the mma's
@@ -529,7 +533,7 @@ def Tile_ClusterSumOp : Tile_Op<"cluster_sum"> {
   }];
   let arguments = (ins Tile_Frag:$value, Tile_Buf:$via);
   let results = (outs Tile_Frag:$result);
-  let assemblyFormat = "$value `via` $via attr-dict `:` type($value) `,` type($via) `->` type($result)";
+  let assemblyFormat = "$value `via` $via attr-dict `:` qualified(type($value)) `,` qualified(type($via)) `->` qualified(type($result))";
 }
 
 #endif

@@ -114,11 +114,70 @@ static void printEnds(OpAsmPrinter &p, Operation *, FlatSymbolRefAttr a, FlatSym
 
 namespace dsv3::tile {
 
+//===-- Names of values ---------------------------------------------------===//
+
 StringRef KernelOp::getDefaultDialect() { return "tile"; }
 StringRef RoleOp::getDefaultDialect() { return "tile"; }
 StringRef ForeachOp::getDefaultDialect() { return "tile"; }
 StringRef LoopOp::getDefaultDialect() { return "tile"; }
 StringRef FillOp::getDefaultDialect() { return "tile"; }
+
+static StringRef nameOf(Type type) {
+  return llvm::TypeSwitch<Type, StringRef>(type)
+      .Case<RingType>([](auto) { return "ring"; })
+      .Case<SlotType>([](auto) { return "slot"; })
+      .Case<TokenType>([](auto) { return "token"; })
+      .Case<AccType>([](auto) { return "acc"; })
+      .Case<GateType>([](auto) { return "gate"; })
+      .Case<WorkType>([](auto) { return "work"; })
+      .Case<BufType>([](auto) { return "buf"; })
+      .Default([](Type) { return ""; });
+}
+
+static void setName(OpAsmSetValueNameFn set, Value value) {
+  if (StringRef name = nameOf(value.getType()); !name.empty())
+    set(value, name);
+}
+
+void KernelOp::getAsmBlockArgumentNames(Region &, OpAsmSetValueNameFn) {} // parameters are numbered
+void RoleOp::getAsmBlockArgumentNames(Region &, OpAsmSetValueNameFn set) {
+  if (Value index = getIndex())
+    set(index, "g");
+}
+void ForeachOp::getAsmBlockArgumentNames(Region &, OpAsmSetValueNameFn set) {
+  SmallVector<StringRef> fields = getFields(getWork());
+  for (auto [arg, name] : llvm::zip(getFieldArgs(), fields))
+    set(arg, name);
+  set(getOrdinal(), "at");
+  for (Value arg : getIterArgs())
+    setName(set, arg);
+}
+void LoopOp::getAsmBlockArgumentNames(Region &, OpAsmSetValueNameFn set) {
+  set(getIndex(), "i");
+  if (Value fin = getFin())
+    set(fin, "fin");
+  for (Value arg : getIterArgs())
+    setName(set, arg);
+}
+void FillOp::getAsmBlockArgumentNames(Region &, OpAsmSetValueNameFn set) {
+  for (Value arg : getBody().getArguments())
+    setName(set, arg);
+}
+
+void NextOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getResult()); }
+void RingOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getResult()); }
+void NoneOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getResult()); }
+void GateOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getGate()); }
+void PutOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getToken()); }
+void RasterOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getWork()); }
+void ListOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getWork()); }
+void GroupsOp::getAsmResultNames(OpAsmSetValueNameFn set) { setName(set, getWork()); }
+void MmaOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  setName(set, getResult());
+  setName(set, getToken());
+}
+
+//===-- Shared ------------------------------------------------------------===//
 
 static ParseResult parseBody(OpAsmParser &parser, OperationState &result, ArrayRef<OpAsmParser::Argument> args = {}) {
   Region *body = result.addRegion();

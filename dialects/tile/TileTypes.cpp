@@ -96,7 +96,6 @@ Type accOf(Type type) {
     return {};
   auto tensor = cast<RankedTensorType>(type);
   Type element = tensor.getElementType();
-  // Only what an accumulator can be; a verifier names the rest.
   if (tensor.getDimSize(1) > 256 || (!element.isF32() && !element.isInteger(32)))
     return {};
   return AccType::get(tensor.getDimSize(0), tensor.getDimSize(1), element);

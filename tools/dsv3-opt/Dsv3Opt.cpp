@@ -13,11 +13,13 @@
 #include "dialects/rt/RtDialect.h"
 #include "dialects/tile/TileDialect.h"
 #include "passes/Pipeline.h"
+#include "passes/tile/TilePasses.h"
 #include "test/codegen/targets/TestTarget.h"
 
 int main(int argc, char **argv) {
   mlir::registerAllPasses();
   dsv3::registerAllPasses();
+  dsv3::registerDsv3TilePasses();
   dsv3::codegen::registerTileLoweringPasses();
   dsv3::codegen::registerDevicePasses();
   dsv3::codegen::registerTarget(dsv3::codegen::kDefaultTarget, dsv3::codegen::x86Registry);
