@@ -792,6 +792,41 @@ func.func @f(%m: tensor<64xi1, #tile.frag<row>>) {
 
 // -----
 
+//===-- T38: sums over a cluster ------------------------------------------===//
+
+!Sum = tensor<64x16xf32, #tile.frag<acc>>
+!Half = tensor<64x8xf32, #tile.frag<acc>>
+func.func @f(%f: !Sum, %b: !tile.buf<64x16xf32>) {
+  // expected-error @+1 {{T38: expected a buffer of f32 in the register order of 'tensor<64x16xf32, #tile.frag<acc>>', got '!tile.buf<64x16xf32>'}}
+  %s = tile.cluster_sum %f via %b : !Sum, !tile.buf<64x16xf32> -> !Half
+  return
+}
+
+// -----
+
+!Sum = tensor<64x16xf32, #tile.frag<acc>>
+!Half = tensor<64x8xf32, #tile.frag<acc>>
+func.func @f(%f: !Sum, %b: !tile.buf<64x16xf32, frag<acc>>) {
+  // expected-error @+1 {{T38: expected a kernel with a cluster of 2 or more, got 1}}
+  %s = tile.cluster_sum %f via %b : !Sum, !tile.buf<64x16xf32, frag<acc>> -> !Half
+  return
+}
+
+// -----
+
+!Sum = tensor<64x24xf32, #tile.frag<acc>>
+!Half = tensor<64x8xf32, #tile.frag<acc>>
+tile.kernel @k(%g: !tile.gmem<?x?xf32>) cluster(2) {
+  %b = alloc : !tile.buf<64x24xf32, frag<acc>>
+  role @a warpgroups(1) {
+    %f = read %g[0, 0] : !tile.gmem<?x?xf32> -> !Sum
+    // expected-error @+1 {{T38: expected columns for 2 blocks that cover 24, got 8}}
+    %s = cluster_sum %f via %b : !Sum, !tile.buf<64x24xf32, frag<acc>> -> !Half
+  }
+}
+
+// -----
+
 // Two encodings do not meet in one operation; this check is upstream's.
 func.func @f(%a: tensor<64x8xf32, #tile.frag<acc>>) {
   // expected-error @+1 {{cast incompatible}}

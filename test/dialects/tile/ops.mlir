@@ -34,7 +34,7 @@ tile.kernel @all(%scalars: !llvm.ptr<1>, %t: !tile.tma<?x?xbf16, box 64x64, sw12
   %w1 = raster [%n] tile [8] -> (m)
   %r = ring #r
   %one = alloc : !tile.buf<1xf32>
-  %wide = alloc : !tile.buf<128x64xbf16, sw128>
+  %part = alloc : !tile.buf<64x16xf32, frag<acc>>
   role @load producer regs(56) {
     %s = next %r : !tile.ring<#r>
     fill %s as (%b) : !tile.slot<#r> {
@@ -67,6 +67,8 @@ tile.kernel @all(%scalars: !llvm.ptr<1>, %t: !tile.tma<?x?xbf16, box 64x64, sw12
     %y = read %g[%n, 8] rows(%n) cols(%n) : !tile.gmem<?x?xf32> -> !Acc
     // CHECK: read %{{.*}}[0, 0] trans : !tile.gmem<?x?xf32> -> tensor<64x16xf32, #acc>
     %z = read %g[0, 0] trans : !tile.gmem<?x?xf32> -> !Acc
+    // CHECK: cluster_sum %{{.*}} via %{{.*}} : tensor<64x16xf32, #acc>, !tile.buf<64x16xf32, frag<acc>> -> tensor<64x8xf32, #acc>
+    %sum = cluster_sum %y via %part : !Acc, !tile.buf<64x16xf32, frag<acc>> -> tensor<64x8xf32, #tile.frag<acc>>
     // CHECK: write %{{.*}}, %{{.*}}[%{{.*}}] cols(%{{.*}}) : tensor<64xf32, #row>, !tile.gmem<?xf32>
     %m = reduce max %y dim 1 : !Acc -> !Row
     write %m, %v[%n] cols(%n) : !Row, !tile.gmem<?xf32>
