@@ -15,6 +15,9 @@ std::vector<WarpAccess> accesses(Operation *op, BufType buf) {
   }
   if (auto store = dyn_cast<StoreOp>(op))
     return accessesOf(fragment(store.getValue().getType()), buf.getElementBits(), layout, store.getTrans(), true);
+  if (auto sum = dyn_cast<ClusterSumOp>(op)) // a buffer per warpgroup: the last two dims
+    return accessesOf(fragment(sum.getValue().getType()), buf.getElementBits(),
+                      BufType::get(buf.getContext(), buf.getShape().take_back(2), buf.getElement(), buf.getLayout()).getSmem(), false, true);
   if (auto write = dyn_cast<WriteOp>(op))
     return restagingOf(cast<RankedTensorType>(write.getValue().getType()).getShape()[1], layout, write.getTrans());
   return zeroingOf(layout, buf.getElementBits());
@@ -62,7 +65,21 @@ Value accessedBuffer(Operation *op) {
     return zero.getDest();
   if (auto write = dyn_cast<WriteOp>(op))
     return write.getVia();
+  if (auto sum = dyn_cast<ClusterSumOp>(op))
+    return sum.getVia();
   return {};
+}
+
+std::vector<AccessEntry> accessesOf(KernelOp kernel) {
+  std::vector<AccessEntry> out;
+  kernel->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    Value buffer = accessedBuffer(op);
+    if (!buffer)
+      return;
+    const AccessCost cost = accessCost(op, cast<BufType>(buffer.getType()));
+    out.push_back({op, accessName(op, cost.instruction), cost.degree, cost.excess});
+  });
+  return out;
 }
 
 AccessCost accessCost(Operation *op, BufType buf) { return costOf(accesses(op, buf)); }

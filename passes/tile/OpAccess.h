@@ -7,13 +7,24 @@
 
 namespace dsv3::tile {
 
-/// The buffer operand that an op accesses by warp instructions: of `load`, `store`, `zero`, `write via`; null for others.
+/// The buffer operand that an op accesses by warp instructions: of `load`, `store`, `zero`, `write via`, `cluster_sum via`; null
+/// for others.
 mlir::Value accessedBuffer(mlir::Operation *op);
 
 /// Cost of that access if the buffer had type `buf` (the same shape, another layout).
 AccessCost accessCost(mlir::Operation *op, BufType buf);
 /// The instruction's name, e.g. "ldmatrix.x4".
 const char *accessName(mlir::Operation *op, SmemInstruction instruction);
+
+/// One access of a kernel, for its report.
+struct AccessEntry {
+  mlir::Operation *op = nullptr;
+  const char *instruction = ""; ///< of its worst part
+  unsigned degree = 1;
+  uint64_t excess = 0; ///< cycles lost each time
+};
+/// All warp accesses of a kernel whose layouts are chosen, in the order of its text.
+std::vector<AccessEntry> accessesOf(KernelOp kernel);
 
 /// Why `buf` could not be this operand of the op: a buffer of an mma (T26), of a copy or put (T17), of a zero or write via (rows
 /// of 16 bytes). "" if it could.

@@ -1,5 +1,7 @@
 #include "test/codegen/sm90/attention/Fixture.h"
 
+#include "passes/tile/OpAccess.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Verifier.h"
 
@@ -29,6 +31,9 @@ std::string findings(tile::KernelOp kernel, MutableArrayRef<tile::SimArgument> a
   if (!report)
     return report.error().message;
   std::string text;
+  for (const tile::AccessEntry &a : tile::accessesOf(kernel))
+    if (a.degree > 1)
+      text += std::to_string(a.degree) + "-way bank conflict of " + a.instruction + "; ";
   for (const tile::sim::Finding &f : report->findings)
     text += "C" + std::to_string(int(f.check)) + " " + f.message + "; ";
   return text;

@@ -1,6 +1,7 @@
 #include "test/codegen/sm90/gemm/GemmHarness.h"
 
 #include "dialects/kernel/Layout.h"
+#include "passes/tile/OpAccess.h"
 #include "runtime/core/DType.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -185,6 +186,8 @@ void DeviceKernel::run(ArrayRef<Bytes *> refs, int64_t tokens, uint64_t seed, in
   options.ctas = ctas ? ctas : launch.grid[0];
   Result<tile::SimReport> report = tile::simulate(kernel(), args, options);
   ASSERT_TRUE(bool(report)) << report.error().message;
+  for (const tile::AccessEntry &a : tile::accessesOf(kernel()))
+    EXPECT_EQ(a.degree, 1u) << "bank conflict of " << a.instruction << " of '" << a.op->getName().getStringRef().str() << "'";
   for (const tile::sim::Finding &f : report->findings)
     ADD_FAILURE() << "C" << int(f.check) << " " << f.message;
 }
