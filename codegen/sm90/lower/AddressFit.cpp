@@ -2,11 +2,17 @@
 
 namespace dsv3::codegen {
 
-static int64_t sumOfBits(const std::array<int64_t, AddressFit::kBits> &terms, int64_t thread) {
-  int64_t sum = 0;
+/// Combines the terms of the set bits.
+template <typename Combine> static int64_t overBits(const std::array<int64_t, AddressFit::kBits> &terms, int64_t thread, Combine combine) {
+  int64_t out = 0;
   for (int i = 0; i < AddressFit::kBits; ++i)
-    sum += (thread >> i & 1) * terms[i];
-  return sum;
+    if (thread >> i & 1)
+      out = combine(out, terms[i]);
+  return out;
+}
+
+static int64_t evaluate(const AddressFit &fit, int64_t reg, int64_t thread) {
+  return fit.offset[reg] + overBits(fit.linear, thread, std::plus<int64_t>()) + (fit.mask[reg] ^ overBits(fit.exchanged, thread, std::bit_xor<int64_t>()));
 }
 
 std::optional<AddressFit> fitAddress(int64_t registers, const std::function<int64_t(int64_t, int64_t)> &at, tile::SmemLayout::Xor exchange) {
@@ -23,7 +29,7 @@ std::optional<AddressFit> fitAddress(int64_t registers, const std::function<int6
     fit.offset.push_back(base & ~bits);
     fit.mask.push_back(base & bits);
     for (int64_t thread = 0; thread < 128; ++thread)
-      if (fit.offset[reg] + sumOfBits(fit.linear, thread) + (fit.mask[reg] ^ sumOfBits(fit.exchanged, thread)) != at(reg, thread))
+      if (evaluate(fit, reg, thread) != at(reg, thread))
         return std::nullopt;
   }
   return fit;

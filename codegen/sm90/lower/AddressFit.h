@@ -12,8 +12,8 @@
 namespace dsv3::codegen {
 
 /// at(register, thread) = sum of linear[i] over the set bits i of the thread's index (0..127) + offset[register]
-///                        + (mask[register] ^ sum of exchanged[i] over the set bits).
-/// The second sum occupies the address bits that a swizzle exchanges; they are not in the first.
+///                        + (mask[register] ^ exchanged[i] ^ exchanged[j] ... over the set bits).
+/// The second term occupies the address bits that a swizzle exchanges; they are not in the first.
 struct AddressFit {
   static constexpr int kBits = 7;
   std::array<int64_t, kBits> linear{}, exchanged{};

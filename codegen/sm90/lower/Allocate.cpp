@@ -74,6 +74,12 @@ LogicalResult placeBytes(tile::KernelOp kernel) {
     ring->setAttr(plan::kBarriers, b.getI64IntegerAttr(at));
     at += 8 * barriersOf(ring.getRing());
   }
+  for (auto role : kernel.getBody().getOps<tile::RoleOp>()) {
+    if (!role.walk([](tile::ClusterSumOp) { return WalkResult::interrupt(); }).wasInterrupted())
+      continue;
+    role->setAttr(plan::kCluster, b.getI64IntegerAttr(at));
+    at += clusterBytes(role.getWarpgroups());
+  }
   if (at > kMaxBytes)
     return kernel.emitOpError("T1: expected at most ") << kMaxBytes << " bytes of shared memory, got " << at << ": " << describe(requests);
   kernel->setAttr(plan::kBytes, b.getI64IntegerAttr(at));

@@ -59,9 +59,9 @@ LogicalResult KernelLowering::lowerView(tile::ViewOp op) {
 
 //===-- Places of registers -----------------------------------------------===//
 
-Value KernelLowering::threadSum(const std::array<int64_t, AddressFit::kBits> &terms) {
+Value KernelLowering::threadTerms(const std::array<int64_t, AddressFit::kBits> &terms, bool exclusive) {
   Value sum;
-  auto accumulate = [&](Value v) { sum = sum ? ptx.add(sum, v) : v; };
+  auto accumulate = [&](Value v) { sum = !sum ? v : exclusive ? ptx.bitXor(sum, v) : ptx.add(sum, v); };
   for (int i = 0; i < AddressFit::kBits;) {
     if (terms[i] == 0) {
       ++i;
@@ -84,7 +84,7 @@ std::optional<KernelLowering::Places> KernelLowering::places(Value address, int6
   Places out;
   out.fit = *fit;
   out.base = ptx.add(address, threadSum(fit->linear));
-  out.exchanged = threadSum(fit->exchanged);
+  out.exchanged = threadTerms(fit->exchanged, /*exclusive=*/true);
   return out;
 }
 

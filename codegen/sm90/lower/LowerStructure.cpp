@@ -113,6 +113,7 @@ void KernelLowering::initialiseBarriers() {
         for (tile::FreeAttr group : ring.getFree())
           init(freeArrivals(kernel, ring, group) * (isRemote(ring) ? kernel.getCluster() : 1));
     }
+    initialiseCluster();
     ptx.mbarrierInitFence();
     for (BlockArgument arg : kernel.getBody().getArguments())
       if (isa<tile::TmaType>(arg.getType()))

@@ -29,8 +29,12 @@ constexpr llvm::StringLiteral kOffset = "tile.offset";     ///< alloc, groups: b
 constexpr llvm::StringLiteral kOffsets = "tile.offsets";   ///< ring: offset of stage 0 of each buffer
 constexpr llvm::StringLiteral kBarriers = "tile.barriers"; ///< ring: offset of its first mbarrier
 constexpr llvm::StringLiteral kId = "tile.id";             ///< gate: named barrier; role: the first of its warpgroups
+constexpr llvm::StringLiteral kCluster = "tile.cluster";   ///< role with cluster_sum: offset of its barriers and phases
 constexpr llvm::StringLiteral kBytes = "tile.smem";        ///< kernel: bytes of dynamic shared memory
 } // namespace plan
+
+/// Shared memory of `cluster_sum`: per warpgroup two mbarriers (all have stored, all have read), then a phase per warp.
+constexpr int64_t clusterBytes(int64_t warpgroups) { return warpgroups * (2 * 8 + 4 * 4); }
 
 /// Machine registers of a fragment.
 struct FragmentRegs {
@@ -133,7 +137,9 @@ private:
   mlir::LogicalResult lowerStore(tile::StoreOp op);
   mlir::LogicalResult lowerZero(tile::ZeroOp op);
   bool readByHardware(mlir::Value buf) const; ///< an mma or a put may read what is stored there
-  mlir::Value threadSum(const std::array<int64_t, AddressFit::kBits> &terms);
+  /// The terms of the set bits of the thread's index, added up or, if `exclusive`, combined by xor.
+  mlir::Value threadTerms(const std::array<int64_t, AddressFit::kBits> &terms, bool exclusive);
+  mlir::Value threadSum(const std::array<int64_t, AddressFit::kBits> &terms) { return threadTerms(terms, false); }
   /// Address and constant offset of register `reg`.
   struct Places {
     AddressFit fit;
@@ -171,6 +177,10 @@ private:
   mlir::Value rowOf(GlobalWindow &w, int64_t offset, mlir::Value &exists);
   mlir::Value both(mlir::Value x, mlir::Value y); ///< and of predicates, of which one may be null
   mlir::Value below(mlir::Value x, mlir::Value bound);
+
+  // LowerCluster.cpp
+  void initialiseCluster(); ///< barriers and phases of cluster_sum
+  mlir::LogicalResult lowerClusterSum(tile::ClusterSumOp op);
 
   // LowerMma.cpp
   mlir::LogicalResult lowerMma(tile::MmaOp op);

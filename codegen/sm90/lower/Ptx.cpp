@@ -184,6 +184,14 @@ void Ptx::mbarrierArriveRemote(Value bar, Value rank, Value predicate) {
   ptx("{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; @$2 mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [a]; }", "r,r,b", {},
       {bar, rank, predicate});
 }
+void Ptx::mbarrierReleaseRemote(Value bar, Value rank, Value predicate) {
+  ptx("{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; @$2 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }", "r,r,b", {},
+      {bar, rank, predicate});
+}
+void Ptx::mbarrierWaitCluster(Value bar, Value parity) {
+  ptx("{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1, 10000000; @p bra.uni DONE; bra.uni AGAIN; DONE: }",
+      "r,r", {}, {bar, parity});
+}
 void Ptx::mbarrierExpect(Value bar, Value bytes) { ptx("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [$0], $1; }", "r,r", {}, {bar, bytes}); }
 void Ptx::mbarrierAddBytes(Value bar, Value bytes) { ptx("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", "r,r", {}, {bar, bytes}); }
 
@@ -293,6 +301,12 @@ Regs Ptx::wgmmaRS(const Wgmma &w, ValueRange a, Value bDesc, ValueRange acc, Val
 Regs Ptx::ldShared(Value smem, int64_t offset, int64_t words) {
   SmallVector<Type> types(words, b.getI32Type());
   return ptx("ld.shared" + vectorSuffix(words) + ".b32 " + braced(0, words) + ", " + at(words, offset) + ";", repeated("=r", words) + ",r", types, smem);
+}
+Regs Ptx::ldSharedRemote(Value smem, Value rank, int64_t offset, int64_t words) {
+  SmallVector<Type> types(words, b.getI32Type());
+  return ptx("{ .reg .b32 a; mapa.shared::cluster.u32 a, $" + std::to_string(words) + ", $" + std::to_string(words + 1) + "; ld.shared::cluster" +
+                 vectorSuffix(words) + ".b32 " + braced(0, words) + ", [a+" + std::to_string(offset) + "]; }",
+             repeated("=r", words) + ",r,r", types, {smem, rank});
 }
 void Ptx::stShared(Value smem, int64_t offset, ValueRange words, Value predicate) {
   Regs operands = {smem};

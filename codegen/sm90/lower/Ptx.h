@@ -75,6 +75,9 @@ public:
   void mbarrierArrive(mlir::Value bar, mlir::Value predicate);
   /// In the block of rank `rank` of the cluster; relaxed, as a release there is a full memory barrier.
   void mbarrierArriveRemote(mlir::Value bar, mlir::Value rank, mlir::Value predicate);
+  /// As above, but what this thread wrote before is seen by who waits with `mbarrierWaitCluster`.
+  void mbarrierReleaseRemote(mlir::Value bar, mlir::Value rank, mlir::Value predicate);
+  void mbarrierWaitCluster(mlir::Value bar, mlir::Value parity);
   void mbarrierExpect(mlir::Value bar, mlir::Value bytes); ///< arrives and adds bytes
   void mbarrierAddBytes(mlir::Value bar, mlir::Value bytes); ///< adds bytes, does not arrive
 
@@ -108,6 +111,7 @@ public:
   // Shared memory. Words are i32; `offset` is a constant that goes into the instruction.
   Regs ldShared(mlir::Value smem, int64_t offset, int64_t words);
   void stShared(mlir::Value smem, int64_t offset, mlir::ValueRange words, mlir::Value predicate = {});
+  Regs ldSharedRemote(mlir::Value smem, mlir::Value rank, int64_t offset, int64_t words); ///< of another block of the cluster
   mlir::Value ldShared16(mlir::Value smem, int64_t offset); ///< i32, zero extended
   mlir::Value ldShared8(mlir::Value smem, int64_t offset);
   void stShared16(mlir::Value smem, int64_t offset, mlir::Value word); ///< the low half

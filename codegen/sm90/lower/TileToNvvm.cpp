@@ -269,6 +269,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](tile::SliceOp o) { return lowerSlice(o); })
       .Case([&](tile::ExpandOp o) { return lowerExpand(o); })
       .Case([&](tile::AnyOp o) { return lowerAny(o); })
+      .Case([&](tile::ClusterSumOp o) { return lowerClusterSum(o); })
       .Case<tile::NoneOp, tile::RingOp>([&](Operation *o) { return success(); })
       .Case([&](tile::GateOp o) {
         auto id = o->getAttrOfType<IntegerAttr>(plan::kId);
