@@ -214,7 +214,8 @@ private:
     Value even = t.peek(in.even)[0];
     Value s = finalScores(pair, t.await(in.s), even, 0);
     Value m0 = softmax.moved(in.maximum, softmax.rowMaximum(s));
-    auto [p0, r0] = softmax.probabilities(s, m0);
+    auto [exact0, r0] = softmax.probabilities(s, m0);
+    Value p0 = softmax.rounded(exact0);
     t.sync(); // all four warps have their scores: nobody reads this page's lanes of rope any more
     park(p0, even);
     t.store(m0, maxima[0]);
@@ -266,7 +267,8 @@ private:
     Value even = t.peek(in.even)[0];
     Values flying = product(parked(even), even, 1, softmax.rescaled(in.parts, f0)); // flies under the softmax
     Value m1 = softmax.moved(m0, blockMax);
-    auto [p1, r1] = softmax.probabilities(s, m1);
+    auto [exact1, r1] = softmax.probabilities(s, m1);
+    Value p1 = softmax.rounded(exact1);
     park(p1, odd);
     t.store(m1, maxima[1]);
     t.signal(gates[1]);

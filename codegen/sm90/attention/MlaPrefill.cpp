@@ -186,7 +186,7 @@ private:
     s = causal(s, position, t.ci(0));
     Value maximum = softmax.moved(softmax.startMaximum(), softmax.rowMaximum(s));
     auto [p, sums] = softmax.probabilities(s, maximum);
-    return {t.next(slots[1]), slots[2], maximum, sums, t.constant(part, 0), p};
+    return {t.next(slots[1]), slots[2], maximum, sums, t.constant(part, 0), softmax.rounded(p)};
   }
 
   /// Scores of pair j, and the product of the pair before under their softmax.
@@ -201,7 +201,9 @@ private:
     Value factor = softmax.factor(in.maximum, maximum), sums = softmax.carry(in.sums, factor, more);
     Value o = t.await(product);
     t.release(in.values);
-    return {t.next(in.keys), t.next(in.values), maximum, sums, softmax.rescaled({o}, factor)[0], p};
+    // Rounded only now: the registers of the last probabilities are operands until their product is over, and the new ones
+    // take their place. Written earlier, ptxas would serialise the products (C7513).
+    return {t.next(in.keys), t.next(in.values), maximum, sums, softmax.rescaled({o}, factor)[0], softmax.rounded(p)};
   }
 
   /// O += P V of the pair whose probabilities are at hand; in flight.

@@ -27,7 +27,7 @@ Value OnlineSoftmax::factor(Value before, Value after) const {
 OnlineSoftmax::Probabilities OnlineSoftmax::probabilities(Value scores, Value maximum) const {
   Value minus = t.bcast(t.neg(t.mul(maximum, t.constant(maximum.getType(), c))), scores.getType());
   Value p = t.exp2(t.fma(scores, t.constant(scores.getType(), c), minus));
-  return {t.cast(p, t.bf16), t.reduce(tile::Combine::Add, p, t.quad(t.f32))};
+  return {p, t.reduce(tile::Combine::Add, p, t.quad(t.f32))};
 }
 
 Values OnlineSoftmax::rescaled(ArrayRef<Value> parts, Value factor) const {

@@ -26,10 +26,12 @@ public:
   Value factor(Value before, Value after) const;
 
   struct Probabilities {
-    Value p;    ///< bf16, in wgmma's order of operand A
-    Value sums; ///< four partial sums a row, of the values before rounding
+    Value p;    ///< f32
+    Value sums; ///< four partial sums a row
   };
   Probabilities probabilities(Value scores, Value maximum) const;
+  /// As operand A of the product with V.
+  Value rounded(Value p) const { return t.cast(p, t.bf16); }
   /// sums * factor + more.
   Value carry(Value sums, Value factor, Value more) const { return t.fma(sums, t.bcast(factor, t.quad(t.f32)), more); }
   Value total(Value sums) const { return t.reduce(tile::Combine::Add, sums, t.row(t.f32)); }
