@@ -33,11 +33,11 @@ private:
   const Shape &shape;
   OnlineSoftmax softmax;
 
-  tile::BufType queries, queryPart, keys, keyBlock, values, valueBlock;
+  tile::BufType queries, queryPart, keys, values, block, sums;
   Type scores, scoresAcc, part;
 
   Value qMap, keyMap, valueMap, qStart, context, firstBlock, out;             // arguments
-  Value seqs, tiles, group, work, qRing, keyRing, valueRing; // made in front of the roles
+  Value seqs, tiles, group, work, qRing, keyRing, valueRing, marks;           // made in front of the roles
 
   /// A tile of query rows of one sequence and head.
   struct Item {
@@ -51,7 +51,7 @@ private:
     queryPart = t.buf({kWarpgroupRows, shape.lanes}, t.bf16);
     queries = t.buf({Shape::kWarpgroups, kWarpgroupRows, shape.lanes}, t.bf16);
     keys = t.buf({Shape::kKeys, shape.lanes}, t.bf16), values = t.buf({Shape::kKeys, shape.values}, t.bf16);
-    keyBlock = valueBlock = t.buf({Shape::kBlock, 64}, t.bf16);
+    block = t.buf({Shape::kBlock, 64}, t.bf16), sums = t.buf({64, 4}, t.f32, tile::SmemKind::Linear);
     scores = t.frag(Shape::kKeys, t.f32), scoresAcc = t.acc(Shape::kKeys, t.f32), part = t.frag(shape.values, t.f32);
     tile::TmaType map = t.tma(t.bf16, {64, 64});
     tile::GmemType numbers = t.gmem({ShapedType::kDynamic}, t.i32);
@@ -68,6 +68,7 @@ private:
     qRing = t.ring("q", 1, {queries}, {"mma"}, tile::Arrive::Warpgroup);
     keyRing = t.ring("keys", Shape::kStages, {keys}, {"mma"}, tile::Arrive::Warpgroup);
     valueRing = t.ring("values", Shape::kStages, {values}, {"mma"}, tile::Arrive::Warpgroup);
+    marks = t.alloc(t.buf({Shape::kWarpgroups, 64, 4}, t.f32, tile::SmemKind::Linear));
   }
 
   /// Heads whose keys and values of this step fit L2 together: a power of two that divides the heads.
@@ -148,7 +149,7 @@ private:
   void copyPair(Value map, ArrayRef<Value> rows, Value dest, int64_t lanes) {
     for (int64_t lane = 0; lane < lanes; lane += 64)
       for (auto [i, row] : llvm::enumerate(rows))
-        t.copy(map, {row, lane}, t.view(keyBlock, dest, {int64_t(i) * Shape::kBlock, lane}));
+        t.copy(map, {row, lane}, t.view(block, dest, {int64_t(i) * Shape::kBlock, lane}));
   }
 
   //===-- The consumers ---------------------------------------------------===//
@@ -162,13 +163,18 @@ private:
     static State unpack(const Values &v) { return {v[0], v[1], v[2], v[3], v[4], v[5]}; }
   };
 
+  /// A warpgroup's queries.
+  struct Rows {
+    Value q, position; ///< position of the first row
+    Value none, mark;
+  };
+
   void consume(Value warpgroup) {
-    Value none = t.none(scoresAcc);
+    Value none = t.none(scoresAcc), mark = t.view(sums, marks, {warpgroup, 0, 0}), row = t.mul(warpgroup, kWarpgroupRows);
     forTiles([&](const Item &it, Values slots) {
-      Value q = t.view(queryPart, t.wait(slots[0])[0], {warpgroup, 0, 0});
-      Value row = t.mul(warpgroup, kWarpgroupRows), position = t.add(it.position, row);
-      State state = start(slots, q, position, none);
-      Values last = t.loop(1, it.pairs, 1, state.pack(), [&](Value j, Values v) { return step(State::unpack(v), j, q, position, none).pack(); });
+      Rows rows{t.view(queryPart, t.wait(slots[0])[0], {warpgroup, 0, 0}), t.add(it.position, row), none, mark};
+      State state = start(rows, slots);
+      Values last = t.loop(1, it.pairs, 1, state.pack(), [&](Value j, Values v) { return step(rows, State::unpack(v), j).pack(); });
       state = State::unpack(last);
       t.release(slots[0]);
       Value o = t.await(product(state));
@@ -180,30 +186,33 @@ private:
   }
 
   /// Scores and probabilities of the first pair.
-  State start(const Values &slots, Value q, Value position, Value none) {
-    Value s = t.await(t.mma(Form::Nt, q, t.wait(slots[1])[0], none).acc);
+  State start(const Rows &rows, const Values &slots) {
+    Value s = t.await(t.mma(Form::Nt, rows.q, t.wait(slots[1])[0], rows.none).acc);
     t.release(slots[1]);
-    s = causal(s, position, t.ci(0));
+    s = causal(s, rows.position, t.ci(0));
     Value maximum = softmax.moved(softmax.startMaximum(), softmax.rowMaximum(s));
-    auto [p, sums] = softmax.probabilities(s, maximum);
-    return {t.next(slots[1]), slots[2], maximum, sums, t.constant(part, 0), softmax.rounded(p)};
+    auto [p, total] = softmax.probabilities(s, maximum);
+    return {t.next(slots[1]), slots[2], maximum, total, t.constant(part, 0), softmax.rounded(p)};
   }
 
   /// Scores of pair j, and the product of the pair before under their softmax.
-  State step(const State &in, Value j, Value q, Value position, Value none) {
-    Value flying = t.mma(Form::Nt, q, t.wait(in.keys)[0], none).acc;
+  State step(const Rows &rows, const State &in, Value j) {
+    Value flying = t.mma(Form::Nt, rows.q, t.wait(in.keys)[0], rows.none).acc;
     Value product = this->product(in);
     Value s = t.await(flying);
     t.release(in.keys);
-    s = causal(s, position, t.mul(j, Shape::kKeys));
+    s = causal(s, rows.position, t.mul(j, Shape::kKeys));
     Value maximum = softmax.moved(in.maximum, softmax.rowMaximum(s));
     auto [p, more] = softmax.probabilities(s, maximum);
-    Value factor = softmax.factor(in.maximum, maximum), sums = softmax.carry(in.sums, factor, more);
+    Value factor = softmax.factor(in.maximum, maximum), total = softmax.carry(in.sums, factor, more);
+    // ptxas moves a wait up to the one before it, where no memory is touched between the two, and nothing would fly under
+    // the softmax. A store of sums that nobody reads holds it back until they are known.
+    t.store(more, rows.mark);
     Value o = t.await(product);
     t.release(in.values);
     // Rounded only now: the registers of the last probabilities are operands until their product is over, and the new ones
     // take their place. Written earlier, ptxas would serialise the products (C7513).
-    return {t.next(in.keys), t.next(in.values), maximum, sums, softmax.rescaled({o}, factor)[0], softmax.rounded(p)};
+    return {t.next(in.keys), t.next(in.values), maximum, total, softmax.rescaled({o}, factor)[0], softmax.rounded(p)};
   }
 
   /// O += P V of the pair whose probabilities are at hand; in flight.

@@ -19,7 +19,7 @@
 // A sequence's tiles are found by bisection: tile v of the step belongs to the last sequence s with q_start[s]/128 + s <= v,
 // which leaves each sequence enough tiles, and at most one too many.
 //
-// Shared memory: Q 49152, keys 98304, values 65536, barriers. Registers: O 64, S 64, P 32 of the 232 of a consumer.
+// Shared memory: Q 49152, keys 98304, values 65536, sums 2048, barriers. Registers: O 64, S 64, P 32 of the 232 of a consumer.
 #pragma once
 
 #include "codegen/sm90/attention/OnlineSoftmax.h"
@@ -40,7 +40,8 @@ struct MlaPrefillShape {
   static constexpr int64_t kMaxGroup = 16; ///< heads of a group
   /// Tiles that a step of `tokens` rows may need: one partial tile per sequence.
   static int64_t tiles(int64_t tokens, int64_t seqs) { return tokens / kRows + seqs; }
-  int64_t smemBytes() const { return 2 * (kRows * lanes + kStages * kKeys * (lanes + values)) + 128; }
+  /// Queries, keys and values, marks, barriers.
+  int64_t smemBytes() const { return 2 * (kRows * lanes + kStages * kKeys * (lanes + values)) + kWarpgroups * 64 * 4 * 4 + 128; }
 };
 
 /// Writes the kernel. Its arguments, in order: the step's scalars; tensor maps of q as [T, H lanes], of keys as rows
