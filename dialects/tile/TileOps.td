@@ -515,7 +515,7 @@ def Tile_AnyOp : Tile_Op<"any", [Pure]> {
   let summary = "True if any element that this warp holds is";
   let description = [{
     The one value that differs between warps. T36: what it guards holds no barrier, mma, wait or release (checked for an
-    `scf.if` on it; `--dsv3-tile-verify-async` follows it through arithmetic).
+    `scf.if` on it, not through arithmetic).
   }];
   let arguments = (ins Tile_Frag:$mask);
   let results = (outs I1:$result);

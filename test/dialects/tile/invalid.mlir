@@ -1,4 +1,4 @@
-// What the verifiers of the tile dialect refuse, by label. T13, T22, T23, T28, T29, T31, T37 need dataflow: passes check them.
+// What the verifiers of the tile dialect refuse, by label. T13, T22, T23, T28, T29, T31 and T37 take more than one op to see.
 // RUN: dsv3-opt %s -split-input-file -verify-diagnostics
 
 //===-- T1, T2: the block -------------------------------------------------===//
