@@ -159,6 +159,26 @@ def LowerToKernelPass : Dsv3_Pass<"lower-to-kernel"> {
   }];
 }
 
+def ExpandAttentionPass : Dsv3_Pass<"expand-attention"> {
+  let summary = "Attention in the form of a device";
+  let description = [{
+    On a target that runs grids (`#target.gpu`), after lower-to-kernel:
+
+    - `attn_decode` becomes `attn_split` and `attn_combine` (sites X.attn, X.attn_combine), which share one `attn_plan` of
+      the program, made before the first of them. With T sequences, H heads and `sm_count` multiprocessors there are P =
+      sm_count / ceil(H / 64) partitions, one or more: a partition is the blocks that do one item, 64 heads each.
+      Pieces are by length, at most 8 per sequence and of at least 4 pages, or with `even` equal shares.
+    - `kv_expand` and `attn_prefill` get `key_rows`: keys [KB, H, 64, nope + rope], a row per key.
+
+    On a CPU nothing changes. Refused: expanded keys that somebody else reads; two plans that would need different sizes
+    (heads differ between layers).
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "", "Target; empty: the module's">,
+    Option<"even", "even", "bool", "false", "Cut anywhere for equal work (--determinism=run)">
+  ];
+}
+
 def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {
   let summary = "Numerics and schedule of every launch";
   let description = [{
@@ -168,7 +188,7 @@ def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {
     Refused: an unknown target; an op without emitter; an op that its emitter refuses, with the reason.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"x86-64\"", "Target whose kernels are chosen">,
+    Option<"target", "target", "std::string", "", "Target whose kernels are chosen; empty: the module's">,
     Option<"remarks", "remarks", "bool", "false", "Emit a remark for each choice">
   ];
 }
@@ -176,8 +196,8 @@ def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {
 def VerifyNumericsPass : Dsv3_Pass<"verify-numerics"> {
   let summary = "Equal bits in all buckets";
   let description = [{
-    Launches of one site and op must have equal numerics in all programs of a family (prefill and score are one),
-    and programs of one phase the same list of sites and ops, in order. Changes nothing. Runs again after every
+    Launches of one site and op must have equal numerics, and plans of attention an equal split, in all programs of a
+    family (prefill and score are one), and programs of one phase the same list of sites and ops, in order. Changes nothing. Runs again after every
     later stage.
 
     Refused: a difference; the message names both programs.
@@ -198,7 +218,7 @@ def PackWeightsPass : Dsv3_Pass<"pack-weights"> {
     Refused: readers of one symbol that want different encodings (the message lists program, site and wish); a
     weight read by something else than a launch.
   }];
-  let options = [Option<"target", "target", "std::string", "\"x86-64\"", "Target whose kernels read the weights">];
+  let options = [Option<"target", "target", "std::string", "", "Target whose kernels read the weights; empty: the module's">];
 }
 
 def EraseUnusedWeightsPass : Dsv3_Pass<"erase-unused-weights"> {

@@ -58,8 +58,11 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createEraseUnusedWeightsPass());
 }
 
-static void buildBind(OpPassManager &pm, const CompileOptions &) {
+static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createLowerToKernelPass());
+  ExpandAttentionPassOptions attention;
+  attention.even = options.determinism == Determinism::Run;
+  pm.addPass(createExpandAttentionPass(attention));
   pm.addPass(createBindKernelsPass());
   pm.addPass(createEraseUnusedWeightsPass());
 }
@@ -145,14 +148,9 @@ Status runPipeline(ModuleOp module, const CompileOptions &options, const Pipelin
     return s;
   if (Status s = checkTaps(module, options.taps); !s)
     return s;
-  Builder builder(module.getContext());
-  SmallVector<StringAttr> variants;
-  for (const std::string &variant : options.cpuVariants)
-    variants.push_back(builder.getStringAttr(variant));
-  for (const codegen::CpuVariant &v : codegen::cpuVariants())
-    if (options.cpuVariants.empty())
-      variants.push_back(builder.getStringAttr(v.name));
-  module->setAttr(kTargetAttr, target::CpuAttr::get(module.getContext(), codegen::kDefaultTarget, variants));
+  if (!codegen::isTarget(options.target))
+    return usageError("expected a target (" + codegen::targetNames() + "), got '" + options.target + "'");
+  module->setAttr(codegen::kTargetAttr, codegen::targetAttr(module.getContext(), options.target, options.cpuVariants));
   for (const Stage &stage : table) {
     std::string first;
     LogicalResult ok = success();

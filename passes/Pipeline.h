@@ -13,10 +13,6 @@
 
 namespace dsv3 {
 
-/// Module attribute that says what is compiled for: `dsv3.target = #target.cpu<"x86-64", variants = [...]>`. Set before the
-/// first stage, read by `tile`.
-inline constexpr llvm::StringLiteral kTargetAttr = "dsv3.target";
-
 /// One stage. Each assumes what the one before guarantees; its verifier states what it guarantees itself.
 struct Stage {
   llvm::StringRef name;
@@ -39,8 +35,8 @@ struct PipelineRequest {
   std::function<Status(const Stage &, mlir::ModuleOp)> afterStage;   ///< called after each verified stage
 };
 
-/// Runs the stages on an imported module. The first diagnostic becomes the error's message, its site in front.
-/// Usage error: an unknown stage name, a taps expression that matches nothing. Internal error: anything else, since
+/// Runs the stages on an imported module for `options.target`, which must be registered. The first diagnostic becomes the error's message, its site in front.
+/// Usage error: an unknown stage name or target, a taps expression that matches nothing. Internal error: anything else, since
 /// input was checked before import ended.
 Status runPipeline(mlir::ModuleOp module, const CompileOptions &options, const PipelineRequest &request = {});
 

@@ -127,27 +127,39 @@ Result<std::string> assemble(llvm::Module &module, llvm::TargetMachine &machine)
 }
 } // namespace
 
+/// Adds the host program to what is in `module`, and makes an object of both.
+static Result<std::string> compileWith(llvm::Module &module, rt::ModuleOp host, const CpuVariant &variant, KernelsIn kernels) {
+  Result<std::unique_ptr<llvm::TargetMachine>> machine = createMachine(variant);
+  if (!machine)
+    return machine.error();
+  module.setSourceFileName("dsv3"); // stands in the object: no paths, so that rebuilds are byte-identical
+  module.setTargetTriple((*machine)->getTargetTriple());
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setPICLevel(llvm::PICLevel::BigPIC);
+  if (Status s = addHostProgram(host, variant.name, kernels, module); !s)
+    return s.error();
+  setAttributes(module, variant);
+  std::string why;
+  llvm::raw_string_ostream os(why);
+  if (llvm::verifyModule(module, &os))
+    return internalError("code of variant " + variant.name.str() + " is not valid LLVM IR: " + why);
+  optimise(module, **machine);
+  return assemble(module, **machine);
+}
+
 Result<std::string> compileVariant(ModuleOp variantModule, rt::ModuleOp host, const CpuVariant &variant) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(variantModule, context, "dsv3");
   if (!module)
     return internalError("kernels of variant " + variant.name.str() + " do not translate to LLVM IR");
-  Result<std::unique_ptr<llvm::TargetMachine>> machine = createMachine(variant);
-  if (!machine)
-    return machine.error();
-  module->setSourceFileName("dsv3"); // stands in the object: no paths, so that rebuilds are byte-identical
-  module->setTargetTriple((*machine)->getTargetTriple());
-  module->setDataLayout((*machine)->createDataLayout());
-  module->setPICLevel(llvm::PICLevel::BigPIC);
-  if (Status s = addHostProgram(host, variant.name, *module); !s)
-    return s.error();
-  setAttributes(*module, variant);
-  std::string why;
-  llvm::raw_string_ostream os(why);
-  if (llvm::verifyModule(*module, &os))
-    return internalError("kernels of variant " + variant.name.str() + " are not valid LLVM IR: " + why);
-  optimise(*module, **machine);
-  return assemble(*module, **machine);
+  return compileWith(*module, host, variant, KernelsIn::Module);
+}
+
+Result<std::string> compileHost(rt::ModuleOp host) {
+  static constexpr CpuVariant baseline{"host", "x86-64", "", 128, 16, /*bf16Dot=*/false, /*int8Dot=*/false, /*bf16Tile=*/false};
+  llvm::LLVMContext context;
+  llvm::Module module("dsv3", context);
+  return compileWith(module, host, baseline, KernelsIn::DeviceCode);
 }
 
 } // namespace dsv3::codegen

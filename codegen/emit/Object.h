@@ -20,6 +20,10 @@ Status lowerKernels(mlir::ModuleOp module);
 /// `variantModule` was lowered before. Thread-safe for different variants of one context.
 Result<std::string> compileVariant(mlir::ModuleOp variantModule, rt::ModuleOp host, const CpuVariant &variant);
 
+/// The host program of a device, whose kernels are device code: tables and programs only, for any x86-64 processor.
+/// Its variant is called "host".
+Result<std::string> compileHost(rt::ModuleOp host);
+
 /// Links one object to the shared object `path`. The linker is ld.lld: the one found when this was configured, else in PATH;
 /// Internal error naming both when there is none.
 Status linkShared(const std::string &object, const std::string &path);

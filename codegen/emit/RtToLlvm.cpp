@@ -19,7 +19,12 @@ AbiTypes AbiTypes::get(llvm::LLVMContext &c) {
   AbiTypes t;
   t.ref = llvm::StructType::create("dsv3_ref", i32, i32, i64);
   t.launch = llvm::StructType::create("dsv3_launch", i32, i32, i32, i32, ptr, ptr, ptr);
-  t.hostApi = llvm::StructType::create("dsv3_host_api", i32, i32, ptr, ptr);
+  auto array = [](llvm::Type *type, unsigned count) { return llvm::ArrayType::get(type, count); };
+  t.tensorMap = llvm::StructType::create("dsv3_tensor_map", i32, i32, i32, i32, array(i64, DSV3_MAP_MAX_RANK), array(i64, DSV3_MAP_MAX_RANK - 1),
+                                         array(i32, DSV3_MAP_MAX_RANK), i32);
+  t.param = llvm::StructType::create("dsv3_param", i32, i32, t.ref, ptr, i64);
+  t.gridLaunch = llvm::StructType::create("dsv3_grid_launch", i32, array(i32, 3), i32, i32, i32, i32, ptr, ptr);
+  t.hostApi = llvm::StructType::create("dsv3_host_api", i32, i32, ptr, ptr, ptr);
   t.kernelDesc = llvm::StructType::create("dsv3_kernel_desc", ptr, ptr, ptr, i64);
   t.outputDesc = llvm::StructType::create("dsv3_output_desc", ptr, t.ref, i32, i32, i64);
   t.programDesc = llvm::StructType::create("dsv3_program_desc", ptr, i32, i32, i32, i32, i32, i32, ptr, ptr);
@@ -37,8 +42,8 @@ namespace {
 
 class Writer {
 public:
-  Writer(rt::ModuleOp host, StringRef variant, llvm::Module &module)
-      : host(host), variant(variant), module(module), context(module.getContext()), types(AbiTypes::get(context)),
+  Writer(rt::ModuleOp host, StringRef variant, KernelsIn where, llvm::Module &module)
+      : host(host), variant(variant), where(where), module(module), context(module.getContext()), types(AbiTypes::get(context)),
         ptr(llvm::PointerType::get(context, 0)), i32(llvm::Type::getInt32Ty(context)), i64(llvm::Type::getInt64Ty(context)) {}
 
   Status run() {
@@ -87,9 +92,13 @@ private:
 
   Status writeKernels() {
     for (auto kernel : body().getOps<rt::KernelOp>()) {
-      llvm::Function *fn = module.getFunction(kernel.getSymName());
-      if (!fn || fn->isDeclaration())
-        return internalError("kernel " + kernel.getSymName().str() + " has no code in variant " + variant.str());
+      Constant *fn = null();
+      if (where == KernelsIn::Module) {
+        llvm::Function *body = module.getFunction(kernel.getSymName());
+        if (!body || body->isDeclaration())
+          return internalError("kernel " + kernel.getSymName().str() + " has no code in variant " + variant.str());
+        fn = body;
+      }
       kernelIndex[kernel.getSymName()] = unsigned(kernels.size());
       kernels.push_back(llvm::ConstantStruct::get(types.kernelDesc, text(kernel.getSymName()), text(kernel.getKey()), fn, n64(kernel.getScratch())));
     }
@@ -144,6 +153,8 @@ private:
     for (mlir::Operation &op : program.getBody().front()) {
       if (auto launch = mlir::dyn_cast<rt::LaunchRangeOp>(op))
         callRange(b, launch);
+      else if (auto launch = mlir::dyn_cast<rt::LaunchGridOp>(op))
+        callGrid(b, launch);
       else if (auto tap = mlir::dyn_cast<rt::TapOp>(op))
         callTap(b, tap);
       else if (auto output = mlir::dyn_cast<rt::OutputOp>(op))
@@ -195,6 +206,48 @@ private:
     b.CreateCall(type, apiFunction(b, 2), {ctx, desc, tiles(b, launch)});
   }
 
+  /// `values`, then zeros up to `count`.
+  template <typename T> Constant *padded(ArrayRef<int64_t> values, unsigned count) {
+    SmallVector<T> all(count, 0);
+    llvm::copy(values, all.begin());
+    return llvm::ConstantDataArray::get(context, all);
+  }
+
+  Constant *tensorMap(rt::TensorMapAttr map) {
+    return global(llvm::ConstantStruct::get(types.tensorMap, n32(uint64_t(map.getElem())), n32(map.getDims().size()), n32(map.getSwizzle()),
+                                            n32(0), padded<uint64_t>(map.getDims(), DSV3_MAP_MAX_RANK),
+                                            padded<uint64_t>(map.getStrides(), DSV3_MAP_MAX_RANK - 1),
+                                            padded<uint32_t>(map.getBox(), DSV3_MAP_MAX_RANK), n32(0)),
+                  "map");
+  }
+
+  Constant *param(rt::LaunchGridOp launch, mlir::Attribute attr) {
+    auto address = [&](int64_t index, int64_t offset) {
+      auto view = launch.getBufs()[size_t(index)].getDefiningOp<rt::ViewOp>();
+      return llvm::ConstantStruct::get(types.ref, n32(uint64_t(view.getPool())), n32(0), n64(view.getOffset() + offset));
+    };
+    Constant *none = llvm::ConstantAggregateZero::get(types.ref);
+    if (auto ptr = mlir::dyn_cast<rt::PtrAttr>(attr))
+      return llvm::ConstantStruct::get(types.param, n32(DSV3_PARAM_POINTER), n32(0), address(ptr.getRef(), ptr.getOffset()), null(), n64(0));
+    if (auto map = mlir::dyn_cast<rt::TensorMapAttr>(attr))
+      return llvm::ConstantStruct::get(types.param, n32(DSV3_PARAM_MAP), n32(0), address(map.getRef(), map.getOffset()), tensorMap(map), n64(0));
+    return llvm::ConstantStruct::get(types.param, n32(DSV3_PARAM_NUMBER), n32(0), none, null(),
+                                     n64(uint64_t(mlir::cast<rt::NumberAttr>(attr).getValue())));
+  }
+
+  void callGrid(llvm::IRBuilder<> &b, rt::LaunchGridOp launch) {
+    SmallVector<Constant *> params;
+    for (mlir::Attribute attr : launch.getParams())
+      params.push_back(param(launch, attr));
+    Constant *desc = global(llvm::ConstantStruct::get(types.gridLaunch, n32(kernelIndex.lookup(launch.getKernel())),
+                                                      padded<uint32_t>(launch.getGrid(), 3), n32(launch.getBlock()), n32(launch.getSmem()),
+                                                      n32(launch.getCluster()), n32(params.size()), table(types.param, params, "params"),
+                                                      text(launch.getSite())),
+                            "grid");
+    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {ptr, ptr}, false);
+    b.CreateCall(type, apiFunction(b, 4), {ctx, desc});
+  }
+
   /// The ABI passes dsv3_ref, 16 bytes of integers, in two registers.
   void callTap(llvm::IRBuilder<> &b, rt::TapOp tap) {
     auto view = tap.getBuf().getDefiningOp<rt::ViewOp>();
@@ -205,6 +258,7 @@ private:
 
   rt::ModuleOp host;
   StringRef variant;
+  KernelsIn where;
   llvm::Module &module;
   llvm::LLVMContext &context;
   AbiTypes types;
@@ -218,6 +272,8 @@ private:
 };
 } // namespace
 
-Status addHostProgram(rt::ModuleOp host, StringRef variant, llvm::Module &module) { return Writer(host, variant, module).run(); }
+Status addHostProgram(rt::ModuleOp host, StringRef variant, KernelsIn kernels, llvm::Module &module) {
+  return Writer(host, variant, kernels, module).run();
+}
 
 } // namespace dsv3::codegen

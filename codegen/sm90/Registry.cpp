@@ -1,5 +1,7 @@
 // The emitters of the sm_90a target. The first legal emitter of an op wins: special cases stand before general ones.
+#include "codegen/emit/Cubin.h"
 #include "codegen/sm90/EmitterBase.h"
+#include "dialects/tile/TileDialect.h"
 
 namespace dsv3::codegen {
 
@@ -12,6 +14,11 @@ const KernelRegistry &sm90Registry() {
     return r;
   }();
   return registry;
+}
+
+void sm90Dialects(mlir::DialectRegistry &dialects) {
+  registerDeviceDialects(dialects);
+  dialects.insert<tile::TileDialect>();
 }
 
 } // namespace dsv3::codegen

@@ -71,7 +71,8 @@ public:
   virtual mlir::LogicalResult emit(mlir::Operation *op, llvm::StringRef symbol, mlir::OpBuilder &builder) const = 0;
 };
 
-/// Emitters of the sm_90a target.
+/// Emitters of the sm_90a target, and the dialects of what they write.
 const KernelRegistry &sm90Registry();
+void sm90Dialects(mlir::DialectRegistry &dialects);
 
 } // namespace dsv3::codegen

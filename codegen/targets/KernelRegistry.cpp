@@ -1,8 +1,5 @@
-// Emitters by op, targets by name.
+// Emitters by op.
 #include "codegen/targets/KernelEmitter.h"
-#include "codegen/targets/Targets.h"
-
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -25,26 +22,6 @@ const KernelEmitter *KernelRegistry::lookup(Operation *op) const {
       first = emitter.get(); // none may be legal: then its reason is reported
   }
   return first;
-}
-
-static llvm::StringMap<RegistryFn> &targets() {
-  static llvm::StringMap<RegistryFn> table;
-  return table;
-}
-
-void registerTarget(StringRef name, RegistryFn registry) { targets()[name] = registry; }
-
-const KernelRegistry *findTarget(StringRef name) {
-  auto found = targets().find(name);
-  return found == targets().end() ? nullptr : &found->second();
-}
-
-std::string targetNames() {
-  std::vector<std::string> names;
-  for (const auto &entry : targets())
-    names.push_back(entry.getKey().str());
-  llvm::sort(names);
-  return llvm::join(names, ", ");
 }
 
 } // namespace dsv3::codegen

@@ -13,6 +13,8 @@
 
 #include "dialects/rt/RtDialect.h.inc"
 #include "dialects/rt/RtEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/rt/RtAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialects/rt/RtTypes.h.inc"
 #define GET_OP_CLASSES

@@ -14,7 +14,9 @@ def Rt_Dialect : Dialect {
     runtime/core/Abi.h. Every address is a pool and a constant offset; programs are straight lines.
   }];
   let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::dsv3::target::TargetDialect"];
+  let extraClassDeclaration = "void registerAttributes();";
 }
 
 def Rt_BufType : TypeDef<Rt_Dialect, "Buf"> {

@@ -6,6 +6,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/rt/RtAttrs.td"
 include "dialects/rt/RtDialect.td"
 
 class Rt_Op<string mnemonic, list<Trait> traits = []> : Op<Rt_Dialect, mnemonic, traits>;
@@ -56,7 +57,11 @@ def Rt_FieldOp : Rt_Op<"field", [HasParent<"ModuleOp">]> {
 
 def Rt_KernelOp : Rt_Op<"kernel", [Symbol, HasParent<"ModuleOp">]> {
   let summary = "A kernel that programs launch";
-  let description = [{`symbol` names the function in every variant's module; `key` is readable text that says op, types, numerics and schedule; `scratch` bytes are private to each thread.}];
+  let description = [{
+    `symbol` names the function in every variant's module, or the kernel in the gpu.module; `key` is readable text that says
+    op, types, numerics and schedule; `scratch` bytes are private to each thread, none on a device. `consts` follow the
+    scalars on a CPU; a device kernel has none here, its parameters stand at each launch.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$key, I64Attr:$refs, I64Attr:$consts, I64Attr:$scratch);
   let assemblyFormat = "$sym_name `key` $key `refs` $refs `consts` $consts `scratch` $scratch attr-dict";
 }
@@ -98,6 +103,20 @@ def Rt_LaunchRangeOp : Rt_Op<"launch_range", [HasParent<"ProgramOp">, DeclareOpI
   let arguments = (ins FlatSymbolRefAttr:$kernel, Rt_Scalar:$scalar, I64Attr:$div, I64Attr:$mul, Variadic<Rt_BufType>:$bufs,
                        DenseI64ArrayAttr:$writes, DenseI64ArrayAttr:$consts, StrAttr:$site);
   let assemblyFormat = "$kernel `tiles` `(` $scalar `div` $div `mul` $mul `)` `(` $bufs `)` `writes` $writes `consts` $consts `site` $site attr-dict";
+}
+
+def Rt_LaunchGridOp : Rt_Op<"launch_grid", [HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Runs a device kernel as a grid of blocks";
+  let description = [{
+    The grid is fixed, from the capacities of the program; blocks past the true counts return. `block` threads, `smem`
+    bytes of dynamic shared memory, `cluster` blocks that share memory (1: none), all in x. The kernel's first
+    parameter is the address of the step's scalars, then come `params`, each a `#rt.ptr` or `#rt.tensor_map` of one of
+    `bufs` or an `#rt.number`. `writes` are indices of bufs that the kernel writes (the rest is read).
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, DenseI64ArrayAttr:$grid, I64Attr:$block, I64Attr:$smem, I64Attr:$cluster,
+                       Variadic<Rt_BufType>:$bufs, ArrayAttr:$params, DenseI64ArrayAttr:$writes, StrAttr:$site);
+  let assemblyFormat = "$kernel `grid` $grid `block` $block `smem` $smem `cluster` $cluster ` ` `(` $bufs `)` `params` $params `writes` $writes `site` $site attr-dict";
+  let hasVerifier = 1;
 }
 
 def Rt_TapOp : Rt_Op<"tap", [HasParent<"ProgramOp">]> {

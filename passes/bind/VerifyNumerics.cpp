@@ -43,6 +43,10 @@ LogicalResult verifySameLaunches(ir::ProgramOp first, ir::ProgramOp second) {
 
 LogicalResult verifyEqual(const Launch &first, Launch second) {
   auto x = first.op, y = second.op;
+  if (x->getAttr("split") != y->getAttr("split"))
+    return y->emitOpError() << "expected the split of @" << const_cast<ir::ProgramOp &>(first.program).getSymName() << " in @"
+                            << second.program.getSymName() << " at \"" << y.getSiteName() << "\": " << x->getAttr("split") << ", got "
+                            << y->getAttr("split");
   if (const_cast<kernel::KernelOp &>(x).getKernelNumerics() == y.getKernelNumerics())
     return success();
   return y->emitOpError() << "expected the numerics of @" << const_cast<ir::ProgramOp &>(first.program).getSymName() << " in @"

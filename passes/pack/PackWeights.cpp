@@ -1,6 +1,6 @@
 // --dsv3-pack-weights
+#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
-#include "passes/bind/Target.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -43,10 +43,11 @@ struct PackWeightsPass : impl::PackWeightsPassBase<PackWeightsPass> {
   using PackWeightsPassBase::PackWeightsPassBase;
 
   void runOnOperation() override {
-    FailureOr<const codegen::KernelRegistry *> found = lookUpTarget(getOperation(), target);
-    if (failed(found))
+    FailureOr<codegen::TargetChoice> choice = codegen::chooseTarget(getOperation(), target);
+    if (failed(choice))
       return signalPassFailure();
-    registry = *found;
+    registry = choice->registry;
+    targetName = choice->name;
     SymbolTable table(getOperation());
     symbols = &table;
     llvm::MapVector<StringRef, SmallVector<Wish>> wishes;
@@ -71,7 +72,7 @@ private:
                                    << operand.getOwner()->getName();
         const codegen::KernelEmitter *emitter = registry->lookup(reader);
         if (!reader.getKernelSchedule() || !emitter)
-          return reader->emitOpError() << "expected a schedule of " << target << " at \"" << reader.getSiteName() << "\"";
+          return reader->emitOpError() << "expected a schedule of " << targetName << " at \"" << reader.getSiteName() << "\"";
         auto type = cast<RankedTensorType>(use.getType());
         kernel::PackedAttr wish = emitter->weightEncoding(reader, operand.getOperandNumber(), type);
         wishes[use.getWeight()].push_back({use, reader, wish ? wish : rowMajor(type)});
@@ -131,6 +132,7 @@ private:
   }
 
   const codegen::KernelRegistry *registry = nullptr;
+  std::string targetName;
   SymbolTable *symbols = nullptr;
   llvm::DenseMap<std::pair<Attribute, Type>, kernel::WeightOp> stored;
   int64_t end = 0; ///< first free byte of the weights file

@@ -1,4 +1,5 @@
 // --dsv3-lower-to-rt
+#include "codegen/targets/DeviceEmitter.h"
 #include "codegen/targets/Targets.h"
 #include "passes/schedule/ProgramBuffers.h"
 #include "passes/schedule/SchedulePasses.h"
@@ -71,11 +72,31 @@ int64_t phaseNumber(StringRef phase) {
       .Default(-1);
 }
 
+rt::MapElem mapElem(codegen::TensorMap::Elem elem) {
+  using From = codegen::TensorMap::Elem;
+  return elem == From::U8 ? rt::MapElem::U8 : elem == From::BF16 ? rt::MapElem::BF16 : elem == From::F32 ? rt::MapElem::F32 : rt::MapElem::I32;
+}
+
+/// A parameter as an attribute, or null with a diagnostic on the launch.
+Attribute paramAttr(kernel::KernelOp launch, const codegen::DeviceParam &param) {
+  MLIRContext *context = launch->getContext();
+  auto emitError = [&] { return launch->emitOpError(); };
+  if (auto *pointer = std::get_if<codegen::DeviceParam::Pointer>(&param.value))
+    return rt::PtrAttr::getChecked(emitError, context, int64_t(pointer->ref), pointer->offset);
+  if (auto *number = std::get_if<codegen::DeviceParam::Const>(&param.value))
+    return rt::NumberAttr::get(context, number->value);
+  const auto &map = std::get<codegen::DeviceParam::Map>(param.value);
+  return rt::TensorMapAttr::getChecked(emitError, context, int64_t(map.ref), map.offset, mapElem(map.map.elem), ArrayRef<int64_t>(map.map.dims),
+                                       ArrayRef<int64_t>(map.map.strides), ArrayRef<int64_t>(map.map.box), map.map.swizzle);
+}
+
 int64_t columns(RankedTensorType type) { return type.getNumElements() / type.getDimSize(0); }
 
 /// What all programs of the module share.
 struct Context {
   const codegen::KernelRegistry *registry = nullptr;
+  std::string target;
+  bool onDevice = false;
   codegen::Capacities capacities;
   std::vector<StepField> fields;
   PersistPool persist;
@@ -199,8 +220,7 @@ private:
   LogicalResult lowerLaunch(kernel::KernelOp launch) {
     const codegen::KernelEmitter *emitter = context.registry->lookup(launch);
     auto symbol = launch->getAttrOfType<FlatSymbolRefAttr>(kKernelSymbolAttr);
-    const codegen::CpuEmitter *cpu = emitter ? emitter->asCpu() : nullptr;
-    if (!cpu || !symbol)
+    if (!emitter || !symbol)
       return launch->emitOpError("expected a launch with a kernel (run the stage tile first)");
     codegen::LaunchSignature signature = emitter->signature(launch);
     SmallVector<Place> refs;
@@ -215,19 +235,40 @@ private:
     SmallVector<Value> bufs;
     for (const Place &p : refs)
       bufs.push_back(view(p));
-    declareKernel(launch, *cpu, symbol, refs.size(), signature.consts.size());
-    codegen::TileCount tiles = cpu->tiles(launch);
+    if (const codegen::DeviceEmitter *device = emitter->asDevice())
+      return launchGrid(launch, *device, symbol, bufs, writes);
+    return launchRange(launch, *emitter->asCpu(), symbol, bufs, writes, signature.consts);
+  }
+
+  LogicalResult launchRange(kernel::KernelOp launch, const codegen::CpuEmitter &emitter, FlatSymbolRefAttr symbol, ArrayRef<Value> bufs,
+                            ArrayRef<int64_t> writes, ArrayRef<int64_t> consts) {
+    declareKernel(launch, symbol, bufs.size(), consts.size(), emitter.scratchBytes(launch));
+    codegen::TileCount tiles = emitter.tiles(launch);
     std::optional<rt::Scalar> scalar = tiles.scalar < 0 ? rt::Scalar::One : rt::symbolizeScalar(uint32_t(tiles.scalar));
     if (!scalar)
       return launch->emitOpError() << "counts its tiles by scalar " << tiles.scalar << ", which counts nothing";
-    rt::LaunchRangeOp::create(builder, launch.getLoc(), symbol.getValue(), *scalar, tiles.div, tiles.mul, bufs, writes, signature.consts,
+    rt::LaunchRangeOp::create(builder, launch.getLoc(), symbol.getValue(), *scalar, tiles.div, tiles.mul, bufs, writes, consts,
                               launch.getSiteName());
     return success();
   }
 
-  void declareKernel(kernel::KernelOp launch, const codegen::CpuEmitter &emitter, FlatSymbolRefAttr symbol, size_t refs, size_t consts) {
+  LogicalResult launchGrid(kernel::KernelOp launch, const codegen::DeviceEmitter &emitter, FlatSymbolRefAttr symbol, ArrayRef<Value> bufs,
+                           ArrayRef<int64_t> writes) {
+    codegen::DeviceLaunch grid = emitter.launch(launch);
+    declareKernel(launch, symbol, bufs.size(), 0, 0);
+    SmallVector<Attribute> params;
+    for (const codegen::DeviceParam &param : grid.params) {
+      params.push_back(paramAttr(launch, param));
+      if (!params.back())
+        return failure();
+    }
+    rt::LaunchGridOp::create(builder, launch.getLoc(), symbol.getValue(), grid.grid, grid.threads, grid.smem, grid.cluster, bufs,
+                             builder.getArrayAttr(params), writes, launch.getSiteName());
+    return success();
+  }
+
+  void declareKernel(kernel::KernelOp launch, FlatSymbolRefAttr symbol, size_t refs, size_t consts, int64_t scratch) {
     rt::KernelOp &known = context.kernels[symbol.getValue()];
-    int64_t scratch = emitter.scratchBytes(launch);
     if (known) {
       known.setScratch(std::max<int64_t>(known.getScratch(), scratch));
       return;
@@ -286,11 +327,12 @@ struct LowerToRtPass : impl::LowerToRtPassBase<LowerToRtPass> {
   void runOnOperation() override {
     SmallVector<ir::ProgramOp> programs(getOperation().getOps<ir::ProgramOp>());
     FailureOr<codegen::Capacities> capacities = codegen::Capacities::fromModule(getOperation());
-    context.registry = codegen::findTarget(codegen::kDefaultTarget);
-    if (!context.registry)
-      getOperation().emitError() << "expected a registered target " << codegen::kDefaultTarget << ", got " << codegen::targetNames();
-    if (failed(capacities) || !context.registry)
+    FailureOr<codegen::TargetChoice> choice = codegen::chooseTarget(getOperation(), target);
+    if (failed(capacities) || failed(choice))
       return signalPassFailure();
+    context.registry = choice->registry;
+    context.target = choice->name;
+    context.onDevice = bool(choice->gpu);
     context.capacities = *capacities;
     context.fields = stepLayout(*capacities);
     for (auto weight : getOperation().getOps<kernel::WeightOp>())
@@ -344,7 +386,8 @@ private:
     Location loc = getOperation().getLoc();
     OpBuilder builder(programs.front());
     const codegen::Capacities &c = context.capacities;
-    context.module = rt::ModuleOp::create(builder, loc, "x86_64", "x86-64", DSV3_ABI, c.tokens, c.seqs, c.pages, kv.getLayers(),
+    std::string name = symbolOf(context.target) + (context.onDevice ? "_host" : ""); // kernels have the plain name there
+    context.module = rt::ModuleOp::create(builder, loc, name, context.target, DSV3_ABI, c.tokens, c.seqs, c.pages, kv.getLayers(),
                                           kv.getPage(), kv.getLatent() + kv.getRope(), *elem);
     builder.setInsertionPointToEnd(&context.module.getBody().emplaceBlock());
     int64_t weights = 0;
@@ -372,10 +415,14 @@ LogicalResult verifySchedule(ModuleOp module, const CompileOptions &) {
   if (hosts.empty() || std::next(hosts.begin()) != hosts.end())
     return module.emitError("expected one rt.module");
   rt::ModuleOp host = *hosts.begin();
-  for (auto kernel : host.getBody().front().getOps<rt::KernelOp>())
+  for (auto kernel : host.getBody().front().getOps<rt::KernelOp>()) {
     for (ModuleOp variant : module.getBody()->getOps<ModuleOp>())
       if (!variant.lookupSymbol(kernel.getSymName()))
         return kernel.emitOpError() << "has no function in module @" << variant.getSymName().value_or("?");
+    for (auto device : module.getBody()->getOps<gpu::GPUModuleOp>())
+      if (!hasDeviceKernel(device, kernel.getSymNameAttr()))
+        return kernel.emitOpError() << "has no kernel in gpu.module @" << device.getName();
+  }
   if (auto programs = module.getOps<ir::ProgramOp>(); !programs.empty())
     return (*programs.begin()).emitOpError("was not lowered");
   return verifyRt(host);

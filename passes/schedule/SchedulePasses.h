@@ -5,6 +5,7 @@
 #include "passes/Options.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -23,8 +24,14 @@ namespace dsv3 {
 #define GEN_PASS_REGISTRATION
 #include "passes/schedule/SchedulePasses.h.inc"
 
-/// On each launch after `tile`: the function that runs it, in every variant's module.
+/// On each launch after `tile`: the function that runs it, in every variant's module or in the gpu.module.
 inline constexpr llvm::StringLiteral kKernelSymbolAttr = "kernel.symbol";
+
+/// A target's name as a symbol: "x86_64".
+std::string symbolOf(llvm::StringRef target);
+
+/// Whether `module` has a kernel with a body under this name: a tile.kernel, or an llvm.func with `nvvm.kernel`.
+bool hasDeviceKernel(mlir::gpu::GPUModuleOp module, mlir::StringAttr symbol);
 
 /// What VerifyRtPass checks, for one module.
 mlir::LogicalResult verifyRt(rt::ModuleOp module);

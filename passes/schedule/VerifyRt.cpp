@@ -1,4 +1,5 @@
 // --dsv3-verify-rt: proves a host program from its own ops, with none of the code that made it.
+#include "codegen/targets/Targets.h"
 #include "passes/schedule/SchedulePasses.h"
 #include "runtime/core/Abi.h"
 
@@ -39,7 +40,10 @@ private:
 
 class ModuleCheck {
 public:
-  explicit ModuleCheck(rt::ModuleOp module) : module(module) {}
+  explicit ModuleCheck(rt::ModuleOp module) : module(module) {
+    if (Operation *parent = module->getParentOp())
+      gpu = parent->getAttrOfType<target::GpuAttr>(codegen::kTargetAttr);
+  }
 
   LogicalResult run() {
     if (module.getAbi() != DSV3_ABI)
@@ -103,6 +107,7 @@ private:
       LogicalResult ok = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
                              .Case([&](rt::ViewOp view) { return checkView(view); })
                              .Case([&](rt::LaunchRangeOp launch) { return checkLaunch(program, launch); })
+                             .Case([&](rt::LaunchGridOp launch) { return checkGrid(launch); })
                              .Case([&](rt::TapOp tap) { return checkTap(program, tap); })
                              .Case([&](rt::OutputOp output) { return checkOutput(program, output); })
                              .Default([](Operation *other) { return other->emitOpError("does not belong in a host program"); });
@@ -149,16 +154,56 @@ private:
       return launch.emitOpError() << "counts its tiles by " << rt::stringifyScalar(launch.getScalar()) << ", of which the program has none";
     if (int64_t(launch.getDiv()) <= 0 || int64_t(launch.getMul()) <= 0)
       return launch.emitOpError() << "expected a positive divisor and factor, got " << launch.getDiv() << " and " << launch.getMul();
-    for (auto [i, buf] : llvm::enumerate(launch.getBufs()))
-      if (!llvm::is_contained(launch.getWrites(), int64_t(i)) && failed(checkRead(launch, "reference " + std::to_string(i), buf)))
+    return checkMemory(launch, launch.getBufs(), launch.getWrites());
+  }
+
+  /// Every reference that is not written must hold a value; what is written must be writable, and holds one afterwards.
+  LogicalResult checkMemory(Operation *launch, OperandRange bufs, ArrayRef<int64_t> writes) {
+    for (auto [i, buf] : llvm::enumerate(bufs))
+      if (!llvm::is_contained(writes, int64_t(i)) && failed(checkRead(launch, "reference " + std::to_string(i), buf)))
         return failure();
-    for (int64_t i : launch.getWrites()) {
-      auto view = launch.getBufs()[size_t(i)].getDefiningOp<rt::ViewOp>();
+    for (int64_t i : writes) {
+      auto view = bufs[size_t(i)].getDefiningOp<rt::ViewOp>();
       if (view.getPool() == rt::Pool::Weights || view.getPool() == rt::Pool::Step)
-        return launch.emitOpError() << "reference " << i << " would write to pool " << rt::stringifyPool(view.getPool());
+        return launch->emitOpError() << "reference " << i << " would write to pool " << rt::stringifyPool(view.getPool());
       if (view.getPool() != rt::Pool::Kv)
         (view.getPool() == rt::Pool::Arena ? arena : persist).add(view.getOffset(), view.getOffset() + view.getSize());
     }
+    return success();
+  }
+
+  LogicalResult checkGrid(rt::LaunchGridOp launch) {
+    if (!kernels.count(launch.getKernel()))
+      return launch.emitOpError() << "expected an rt.kernel named @" << launch.getKernel();
+    if (gpu && int64_t(launch.getSmem()) > gpu.getSmem())
+      return launch.emitOpError() << "expected at most " << gpu.getSmem() << " bytes of shared memory on " << gpu.getArch() << ", got "
+                                  << launch.getSmem();
+    for (auto [i, param] : llvm::enumerate(launch.getParams()))
+      if (failed(checkParam(launch, i, param)))
+        return failure();
+    return checkMemory(launch, launch.getBufs(), launch.getWrites());
+  }
+
+  /// An address inside its view; a tensor map's whole extent inside it, because a copy goes as far as the map says.
+  LogicalResult checkParam(rt::LaunchGridOp launch, size_t i, Attribute param) {
+    auto viewOf = [&](int64_t ref) { return launch.getBufs()[size_t(ref)].getDefiningOp<rt::ViewOp>(); };
+    if (auto ptr = dyn_cast<rt::PtrAttr>(param)) {
+      rt::ViewOp view = viewOf(ptr.getRef());
+      if (view.getPool() != rt::Pool::Kv && ptr.getOffset() >= int64_t(view.getSize()))
+        return launch.emitOpError() << "expected parameter " << i << " inside its buffer of " << view.getSize() << " bytes, got offset "
+                                    << ptr.getOffset();
+    }
+    auto map = dyn_cast<rt::TensorMapAttr>(param);
+    if (!map)
+      return success();
+    rt::ViewOp view = viewOf(map.getRef());
+    bool open = map.getDims().back() == 0;
+    if (open != (view.getPool() == rt::Pool::Kv))
+      return launch.emitOpError() << "expected tensor map " << i << (open ? " of a stated size outside" : " of an open outermost dim in")
+                                  << " pool kv";
+    if (!open && map.getOffset() + map.getExtent() > int64_t(view.getSize()))
+      return launch.emitOpError() << "expected tensor map " << i << " inside its buffer of " << view.getSize() << " bytes, got bytes ["
+                                  << map.getOffset() << ", " << map.getOffset() + map.getExtent() << ")";
     return success();
   }
 
@@ -186,6 +231,7 @@ private:
   }
 
   rt::ModuleOp module;
+  target::GpuAttr gpu; // null: a CPU, or a host program on its own
   std::map<unsigned, int64_t> pools;
   llvm::StringMap<rt::KernelOp> kernels;
   llvm::StringMap<rt::TapPointOp> taps;

@@ -1,6 +1,6 @@
 /* The boundary between generated code and the runtime: a C header, both sides include it.
  *
- * One shared object per code variant exports exactly one function, `dsv3_module`. It
+ * One shared object per code variant (and one per device) exports exactly one function, `dsv3_module`. It
  * returns tables: the programs (prefill, decode, ...), the kernels they launch, the fields
  * of the step buffer and the places of results. A program is a C function that calls
  * `dsv3_host_api` once per kernel launch, in order; the runtime owns all memory and all
@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised on any change of a struct or of a meaning below; a mismatch is refused at load. */
-#define DSV3_ABI 1
+#define DSV3_ABI 2
 
 /* Memory pools. */
 enum {
@@ -91,6 +91,42 @@ typedef struct {
   const char *site; /* name of the operation, for messages and profiles */
 } dsv3_launch;
 
+/* Grids on a device. The kernels are not in the shared object: `dsv3_kernel_desc::fn` is null and `symbol`
+ * names an entry of the artifact's device code. Programs of a device launch grids only, and nothing in them
+ * depends on the step but the rows of taps, so they can be captured once and replayed. */
+enum { DSV3_MAP_U8 = 0, DSV3_MAP_BF16 = 1, DSV3_MAP_F32 = 2, DSV3_MAP_I32 = 3 };
+enum { DSV3_MAP_MAX_RANK = 5 };
+
+/* A tensor map, encoded by the driver once, at load. Innermost dim first. */
+typedef struct {
+  uint32_t elem, rank;                     /* DSV3_MAP_*; 1..5 */
+  uint32_t swizzle, reserved;              /* bytes: 0, 32, 64, 128 */
+  uint64_t dims[DSV3_MAP_MAX_RANK];        /* elements; 0 in the last: as many as the rest of the pool holds */
+  uint64_t strides[DSV3_MAP_MAX_RANK - 1]; /* bytes between elements of dim 1, 2, ... */
+  uint32_t box[DSV3_MAP_MAX_RANK];         /* elements that one copy moves */
+  uint32_t reserved2;
+} dsv3_tensor_map;
+
+/* A parameter of a device kernel, behind the first, which is the address of the step's scalars. */
+enum { DSV3_PARAM_POINTER = 0, DSV3_PARAM_MAP = 1, DSV3_PARAM_NUMBER = 2 };
+typedef struct {
+  uint32_t kind, reserved;
+  dsv3_ref ref;               /* pointer: its address; map: the address of its first element */
+  const dsv3_tensor_map *map; /* map only: 128 bytes by value, 64-byte aligned */
+  int64_t number;             /* number only */
+} dsv3_param;
+
+typedef struct {
+  uint32_t kernel;       /* index in dsv3_module_desc::kernels */
+  uint32_t grid[3];      /* blocks */
+  uint32_t block;        /* threads of a block, in x */
+  uint32_t smem;         /* bytes of dynamic shared memory */
+  uint32_t cluster;      /* blocks of a cluster, in x; 1: none */
+  uint32_t n_params;
+  const dsv3_param *params;
+  const char *site;
+} dsv3_grid_launch;
+
 typedef struct {
   int64_t scalars[DSV3_SCALAR_COUNT];
 } dsv3_step_host;
@@ -100,6 +136,7 @@ typedef struct {
   uint32_t abi, bytes;
   void (*range)(void *ctx, const dsv3_launch *launch, int64_t tiles); /* returns when all tiles are done */
   void (*tap)(void *ctx, uint32_t tap, dsv3_ref src, int64_t rows);   /* keeps `rows` rows of a named state */
+  void (*grid)(void *ctx, const dsv3_grid_launch *launch);            /* in order after the launches before it */
 } dsv3_host_api;
 
 typedef void (*dsv3_program_fn)(const dsv3_host_api *api, void *ctx, const dsv3_step_host *step);
@@ -107,7 +144,7 @@ typedef void (*dsv3_program_fn)(const dsv3_host_api *api, void *ctx, const dsv3_
 typedef struct {
   const char *symbol; /* unique name */
   const char *key;    /* readable description: op, types, numerics, schedule */
-  dsv3_cpu_fn fn;
+  dsv3_cpu_fn fn;     /* null in the module of a device */
   uint64_t scratch_bytes;
 } dsv3_kernel_desc;
 
@@ -141,8 +178,8 @@ typedef struct {
 
 typedef struct {
   uint32_t abi, bytes;
-  const char *target;  /* "x86-64" */
-  const char *variant; /* "avx2", "avx512", "avx512-vnni-bf16", "amx" */
+  const char *target;  /* "x86-64", "sm_90a" */
+  const char *variant; /* "avx2", "avx512", "avx512-vnni-bf16", "amx"; "host" of a device */
   uint32_t n_programs, n_kernels, n_fields, n_taps;
   uint32_t max_tokens, max_seqs, max_pages; /* T, S, P of the step buffer */
   uint32_t kv_layers, kv_page_tokens, kv_row_elems, kv_elem, reserved;

@@ -75,6 +75,9 @@ Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const TapS
   api.tap = [](void *ctx, uint32_t index, dsv3_ref src, int64_t rows) {
     static_cast<CpuDevice *>(ctx)->tap(index, src, rows);
   };
+  api.grid = [](void *ctx, const dsv3_grid_launch *l) {
+    static_cast<CpuDevice *>(ctx)->fail(l->site, "expected tiles for threads, got a grid");
+  };
   step = stepOfProgram;
   step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = static_cast<int64_t>(kvLayerBytes);
   scalars.assign(step.scalars, step.scalars + DSV3_SCALAR_COUNT);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 namespace dsv3 {
@@ -176,16 +177,25 @@ Status checkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p, const
 /// Walks a program with a host API that looks at launches instead of running them.
 struct Walk {
   const dsv3_module_desc &module;
+  bool onDevice;
   std::string fault;
 
   void range(const dsv3_launch &launch, int64_t tiles) {
-    const char *why = launchFault(module, launch,
-                                  uint64_t(module.kv_page_tokens) * module.kv_row_elems *
-                                      elemBytes(module.kv_elem) * module.kv_layers);
+    const char *why = onDevice ? "tiles for threads in a device's program" : launchFault(module, launch, kvBytes());
     if (!why && tiles < 0)
       why = "a negative number of tiles";
+    keep(launch.site, why);
+  }
+  void grid(const dsv3_grid_launch &launch) {
+    keep(launch.site, onDevice ? gridFault(module, launch, kvBytes()) : "a grid in a program for threads");
+  }
+  void keep(const char *site, const char *why) {
     if (why && fault.empty())
-      fault = "launch " + text(launch.site) + ": " + why;
+      fault = "launch " + text(site) + ": " + why;
+  }
+  /// One page in all layers: the least there is.
+  uint64_t kvBytes() const {
+    return uint64_t(module.kv_page_tokens) * module.kv_row_elems * elemBytes(module.kv_elem) * module.kv_layers;
   }
   void tap(uint32_t tap, dsv3_ref src, int64_t rows) {
     const dsv3_tap_desc *t = tap < module.n_taps ? &module.taps[tap] : nullptr;
@@ -198,7 +208,7 @@ struct Walk {
   }
 };
 
-Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p) {
+Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p, bool onDevice) {
   dsv3_host_api api{};
   api.abi = DSV3_ABI;
   api.bytes = sizeof(dsv3_host_api);
@@ -208,6 +218,7 @@ Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p) {
   api.tap = [](void *ctx, uint32_t tap, dsv3_ref src, int64_t rows) {
     static_cast<Walk *>(ctx)->tap(tap, src, rows);
   };
+  api.grid = [](void *ctx, const dsv3_grid_launch *l) { static_cast<Walk *>(ctx)->grid(*l); };
   dsv3_step_host step{};
   step.scalars[DSV3_SCALAR_TOKENS] = p.tokens;
   step.scalars[DSV3_SCALAR_SEQS] = p.seqs;
@@ -215,16 +226,16 @@ Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p) {
   step.scalars[DSV3_SCALAR_KBLOCKS] = p.kblocks;
   step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] =
       int64_t(d.kv_page_tokens) * d.kv_row_elems * elemBytes(d.kv_elem);
-  Walk walk{d, ""};
+  Walk walk{d, onDevice, ""};
   p.fn(&api, &walk, &step);
   return walk.fault.empty() ? Status() : checkpointError("program " + text(p.name) + ", " + walk.fault);
 }
 
-Status checkKernels(const dsv3_module_desc &d) {
+Status checkKernels(const dsv3_module_desc &d, bool onDevice) {
   for (uint32_t i = 0; i < d.n_kernels; ++i)
-    if (!d.kernels[i].fn || !d.kernels[i].symbol)
+    if (bool(d.kernels[i].fn) == onDevice || !d.kernels[i].symbol)
       return checkpointError("kernel " + std::to_string(i) + " (" + text(d.kernels[i].symbol) +
-                             ") has no function");
+                             (onDevice ? "): expected a name and no function" : ") has no function"));
   return {};
 }
 
@@ -256,6 +267,55 @@ const char *launchFault(const dsv3_module_desc &module, const dsv3_launch &launc
   return nullptr;
 }
 
+/// The rest of a pool from an address, or nothing when the address lies outside.
+static std::optional<uint64_t> roomAt(const dsv3_module_desc &module, const dsv3_ref &ref, uint64_t kvBytes) {
+  if (ref.pool >= DSV3_POOL_COUNT)
+    return std::nullopt;
+  uint64_t bytes = ref.pool == DSV3_POOL_KV ? kvBytes : module.pool_bytes[ref.pool];
+  return ref.offset < bytes ? std::optional(bytes - ref.offset) : std::nullopt;
+}
+
+static const char *mapFault(const dsv3_tensor_map &map, const dsv3_ref &ref, uint64_t room) {
+  constexpr uint64_t mostElements = uint64_t(1) << 32, mostStride = uint64_t(1) << 40;
+  if (map.elem > DSV3_MAP_I32 || map.rank < 1 || map.rank > DSV3_MAP_MAX_RANK || ref.offset % 16)
+    return "a tensor map of no type, rank or alignment that there is";
+  uint64_t elem = map.elem == DSV3_MAP_U8 ? 1 : map.elem == DSV3_MAP_BF16 ? 2 : 4, extent = elem;
+  bool open = map.dims[map.rank - 1] == 0;
+  if (open && (map.rank == 1 || ref.pool != DSV3_POOL_KV))
+    return "a tensor map of open size outside the kv pool";
+  for (uint32_t i = 0; i < map.rank; ++i) {
+    uint64_t stride = i ? map.strides[i - 1] : elem, dim = map.dims[i];
+    bool last = open && i + 1 == map.rank;
+    if ((!dim && !last) || dim > mostElements || stride >= mostStride || (i && stride % 16) || !map.box[i] || map.box[i] > 256)
+      return "a tensor map that the hardware does not have";
+    uint64_t step = last ? 0 : (dim - 1) * stride;
+    if (step > room || extent > room - step)
+      return "a tensor map that reaches out of its pool";
+    extent += step;
+  }
+  return nullptr;
+}
+
+const char *gridFault(const dsv3_module_desc &module, const dsv3_grid_launch &launch, uint64_t kvBytes) {
+  if (launch.kernel >= module.n_kernels)
+    return "no such kernel";
+  if (!launch.grid[0] || !launch.grid[1] || !launch.grid[2] || !launch.block || launch.block > 1024 || !launch.cluster)
+    return "a grid of no blocks or of blocks of no threads";
+  for (uint32_t i = 0; i < launch.n_params; ++i) {
+    const dsv3_param &param = launch.params[i];
+    if (param.kind == DSV3_PARAM_NUMBER)
+      continue;
+    if (param.kind > DSV3_PARAM_NUMBER || bool(param.map) != (param.kind == DSV3_PARAM_MAP))
+      return "a parameter of no kind that there is";
+    std::optional<uint64_t> room = roomAt(module, param.ref, kvBytes);
+    if (!room)
+      return "an address outside its pool";
+    if (const char *why = param.map ? mapFault(*param.map, param.ref, *room) : nullptr)
+      return why;
+  }
+  return nullptr;
+}
+
 uint64_t outputRows(const dsv3_program_desc &p, const std::string &name) {
   bool perSequence = name == "logits" && (p.phase == DSV3_PHASE_PREFILL || p.phase == DSV3_PHASE_DECODE);
   return perSequence ? p.seqs : p.tokens;
@@ -281,14 +341,15 @@ Status checkModule(const dsv3_module_desc &d, const Manifest &m, const std::stri
     return s;
   if (Status s = checkFields(d); !s)
     return s;
-  if (Status s = checkKernels(d); !s)
+  bool onDevice = variant == kHostVariant;
+  if (Status s = checkKernels(d, onDevice); !s)
     return s;
   if (Status s = checkTaps(d, m); !s)
     return s;
   for (uint32_t i = 0; i < d.n_programs; ++i) {
     if (Status s = checkProgram(d, d.programs[i], m.programs[i], m); !s)
       return s;
-    if (Status s = walkProgram(d, d.programs[i]); !s)
+    if (Status s = walkProgram(d, d.programs[i], onDevice); !s)
       return s;
   }
   return {};

@@ -15,8 +15,13 @@ namespace dsv3 {
 Status checkModule(const dsv3_module_desc &module, const Manifest &manifest, const std::string &target,
                    const std::string &variant);
 
-/// What is wrong with a launch, or nullptr. `kvBytes` is the size of the KV pool.
+/// The variant of a module whose kernels are device code: it launches grids only, any other ranges only.
+constexpr const char *kHostVariant = "host";
+
+/// What is wrong with a launch, or nullptr. `kvBytes` is the size of the KV pool. Of a grid, every pointer and the whole
+/// extent of every tensor map lies inside its pool.
 const char *launchFault(const dsv3_module_desc &module, const dsv3_launch &launch, uint64_t kvBytes);
+const char *gridFault(const dsv3_module_desc &module, const dsv3_grid_launch &launch, uint64_t kvBytes);
 
 /// Rows a program may leave in output `name`: a row per sequence for logits of prefill
 /// and decode, else a row per token.

@@ -233,7 +233,7 @@ private:
 
 Result<std::string> compileModel(const CommandLine &line) {
   codegen::registerTarget(codegen::kDefaultTarget, codegen::x86Registry);
-  codegen::registerTarget("sm_90a", codegen::sm90Registry);
+  codegen::registerTarget(codegen::kSm90a, codegen::sm90Registry, codegen::sm90Dialects);
   return Compilation(line).run();
 }
 

@@ -66,7 +66,7 @@ const char *const kForeign = R"(
 
 std::string moduleText(const std::string &kernel) {
   return "module @avx2 {" + kernel + "}\n" + R"(
-    rt.module @x86_64 target "x86-64" abi 1 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+    rt.module @x86_64 target "x86-64" abi 2 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
       rt.pool weights size 4096
       rt.pool kv size 0
       rt.pool arena size 256
@@ -184,6 +184,78 @@ TEST_F(Objects, TablesAndProgramsArrive) {
   d.kernels[0].fn(bufs, scalars, 3, 37, nullptr);
   for (int i = 0; i < 40; ++i)
     EXPECT_EQ(out[i], i >= 3 && i < 37 ? float(i + 7) : 0.0f) << i;
+  dlclose(library);
+}
+
+const char *const kDevice = R"(
+  rt.module @sm_90a_host target "sm_90a" abi 2 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+    rt.pool weights size 4096
+    rt.pool kv size 0
+    rt.pool arena size 256
+    rt.pool step size 128
+    rt.pool persist size 512
+    rt.kernel @gemm key "the key" refs 3 consts 0 scratch 0
+    rt.program @decode_b1 phase 1 tokens 1 seqs 1 qblocks 0 kblocks 0 {
+      %w = rt.view weights at 256 size 512
+      %c = rt.view kv at 0 size 0
+      %y = rt.view persist at 128 size 64
+      rt.launch_grid @gemm grid [132, 2, 3] block 384 smem 222720 cluster 2 (%w, %c, %y)
+        params [#rt.tensor_map<0 + 32, bf16, dims = [64, 2] strides = [128] box = [32, 8] swizzle = 64>,
+                #rt.tensor_map<1, u8, dims = [80, 0] strides = [80] box = [16, 64]>, #rt.ptr<2 + 16>, #rt.number<-5>] writes [2] site "l0.q"
+      rt.output "logits", %y cols 2 : f32
+    }
+  })";
+
+TEST_F(Objects, HostProgramsOfADeviceArrive) {
+  module = mlir::parseSourceString<mlir::ModuleOp>(kDevice, &context);
+  ASSERT_TRUE(bool(module));
+  Result<std::string> object = compileHost(*module->getOps<rt::ModuleOp>().begin());
+  ASSERT_TRUE(bool(object)) << object.error().message;
+  std::string path = dir.str() + "/host.so";
+  ASSERT_TRUE(bool(linkShared(*object, path)));
+  ASSERT_TRUE(bool(checkShared(path)));
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(library) << dlerror();
+  const dsv3_module_desc &d = *reinterpret_cast<dsv3_module_fn>(dlsym(library, "dsv3_module"))();
+  EXPECT_STREQ(d.target, "sm_90a");
+  EXPECT_STREQ(d.variant, "host");
+  ASSERT_EQ(d.n_kernels, 1u);
+  EXPECT_STREQ(d.kernels[0].symbol, "gemm");
+  EXPECT_EQ(d.kernels[0].fn, nullptr);
+
+  std::vector<const dsv3_grid_launch *> grids;
+  dsv3_host_api api{};
+  api.grid = [](void *ctx, const dsv3_grid_launch *l) { static_cast<decltype(grids) *>(ctx)->push_back(l); };
+  dsv3_step_host step{};
+  d.programs[0].fn(&api, &grids, &step);
+  ASSERT_EQ(grids.size(), 1u);
+  const dsv3_grid_launch &g = *grids[0];
+  EXPECT_STREQ(g.site, "l0.q");
+  EXPECT_EQ(std::vector<uint32_t>(g.grid, g.grid + 3), (std::vector<uint32_t>{132, 2, 3}));
+  EXPECT_EQ(g.block, 384u);
+  EXPECT_EQ(g.smem, 222720u);
+  EXPECT_EQ(g.cluster, 2u);
+  ASSERT_EQ(g.n_params, 4u);
+  EXPECT_EQ(g.params[0].kind, uint32_t(DSV3_PARAM_MAP));
+  EXPECT_EQ(g.params[0].ref.pool, uint32_t(DSV3_POOL_WEIGHTS));
+  EXPECT_EQ(g.params[0].ref.offset, 256u + 32);
+  const dsv3_tensor_map &w = *g.params[0].map;
+  EXPECT_EQ(w.elem, uint32_t(DSV3_MAP_BF16));
+  EXPECT_EQ(w.rank, 2u);
+  EXPECT_EQ(w.swizzle, 64u);
+  EXPECT_EQ(w.dims[0], 64u);
+  EXPECT_EQ(w.dims[1], 2u);
+  EXPECT_EQ(w.strides[0], 128u);
+  EXPECT_EQ(w.box[0], 32u);
+  EXPECT_EQ(w.box[1], 8u);
+  const dsv3_tensor_map &cache = *g.params[1].map;
+  EXPECT_EQ(cache.elem, uint32_t(DSV3_MAP_U8));
+  EXPECT_EQ(cache.dims[1], 0u) << "open: the runtime knows how many rows there are";
+  EXPECT_EQ(g.params[2].kind, uint32_t(DSV3_PARAM_POINTER));
+  EXPECT_EQ(g.params[2].ref.offset, 128u + 16);
+  EXPECT_EQ(g.params[2].map, nullptr);
+  EXPECT_EQ(g.params[3].kind, uint32_t(DSV3_PARAM_NUMBER));
+  EXPECT_EQ(g.params[3].number, -5);
   dlclose(library);
 }
 

@@ -32,7 +32,16 @@ TEST(AbiTypes, AgreeWithTheHeader) {
                {AT(dsv3_launch, kernel), AT(dsv3_launch, n_refs), AT(dsv3_launch, n_consts), AT(dsv3_launch, reserved),
                 AT(dsv3_launch, refs), AT(dsv3_launch, consts), AT(dsv3_launch, site)});
   expectLayout(t.hostApi, sizeof(dsv3_host_api),
-               {AT(dsv3_host_api, abi), AT(dsv3_host_api, bytes), AT(dsv3_host_api, range), AT(dsv3_host_api, tap)});
+               {AT(dsv3_host_api, abi), AT(dsv3_host_api, bytes), AT(dsv3_host_api, range), AT(dsv3_host_api, tap),
+                AT(dsv3_host_api, grid)});
+  expectLayout(t.tensorMap, sizeof(dsv3_tensor_map),
+               {AT(dsv3_tensor_map, elem), AT(dsv3_tensor_map, rank), AT(dsv3_tensor_map, swizzle), AT(dsv3_tensor_map, reserved),
+                AT(dsv3_tensor_map, dims), AT(dsv3_tensor_map, strides), AT(dsv3_tensor_map, box), AT(dsv3_tensor_map, reserved2)});
+  expectLayout(t.param, sizeof(dsv3_param),
+               {AT(dsv3_param, kind), AT(dsv3_param, reserved), AT(dsv3_param, ref), AT(dsv3_param, map), AT(dsv3_param, number)});
+  expectLayout(t.gridLaunch, sizeof(dsv3_grid_launch),
+               {AT(dsv3_grid_launch, kernel), AT(dsv3_grid_launch, grid), AT(dsv3_grid_launch, block), AT(dsv3_grid_launch, smem),
+                AT(dsv3_grid_launch, cluster), AT(dsv3_grid_launch, n_params), AT(dsv3_grid_launch, params), AT(dsv3_grid_launch, site)});
   expectLayout(t.kernelDesc, sizeof(dsv3_kernel_desc),
                {AT(dsv3_kernel_desc, symbol), AT(dsv3_kernel_desc, key), AT(dsv3_kernel_desc, fn), AT(dsv3_kernel_desc, scratch_bytes)});
   expectLayout(t.outputDesc, sizeof(dsv3_output_desc),

@@ -1,8 +1,8 @@
 // Every op of the rt dialect in its custom form.
 // RUN: dsv3-opt %s | dsv3-opt | FileCheck %s
 
-// CHECK: rt.module @x86_64 target "x86-64" abi 1 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16)
-rt.module @x86_64 target "x86-64" abi 1 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+// CHECK: rt.module @x86_64 target "x86-64" abi 2 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16)
+rt.module @x86_64 target "x86-64" abi 2 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
   // CHECK: rt.pool weights size 4096
   rt.pool weights size 4096
   // CHECK: rt.pool kv size 0
@@ -32,5 +32,17 @@ rt.module @x86_64 target "x86-64" abi 1 step(tokens 32, seqs 2, pages 4) kv(laye
     rt.tap "embed", %x rows tokens
     // CHECK: rt.output "logits", %{{.*}} cols 2 : f32
     rt.output "logits", %y cols 2 : f32
+  }
+}
+
+// CHECK: rt.module @sm_90a_host target "sm_90a"
+rt.module @sm_90a_host target "sm_90a" abi 2 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+  rt.kernel @gemm key "kernel.gemm" refs 3 consts 0 scratch 0
+  rt.program @decode_b1 phase 1 tokens 1 seqs 1 qblocks 0 kblocks 0 {
+    %x = rt.view arena at 0 size 64
+    %w = rt.view weights at 0 size 4096
+    %y = rt.view arena at 64 size 64
+    // CHECK: rt.launch_grid @gemm grid [132, 2, 1] block 384 smem 222720 cluster 2 (%{{.*}}, %{{.*}}, %{{.*}}) params [#rt.tensor_map<0, bf16, dims = [32, 1] strides = [64] box = [32, 8] swizzle = 64>, #rt.tensor_map<1 + 1024, u8, dims = [256] box = [256]>, #rt.ptr<2>, #rt.ptr<2 + 16>, #rt.number<-1>] writes [2] site "l0.q"
+    rt.launch_grid @gemm grid [132, 2, 1] block 384 smem 222720 cluster 2 (%x, %w, %y) params [#rt.tensor_map<0, bf16, dims = [32, 1] strides = [64] box = [32, 8] swizzle = 64>, #rt.tensor_map<1 + 1024, u8, dims = [256] box = [256]>, #rt.ptr<2>, #rt.ptr<2 + 16>, #rt.number<-1>] writes [2] site "l0.q"
   }
 }

@@ -2,7 +2,7 @@
 // RUN: dsv3-opt %s --dsv3-verify-rt -split-input-file -verify-diagnostics
 
 // A program that holds.
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -36,7 +36,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // %b is read, only %a was written.
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -69,7 +69,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // Half of what is read was written.
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -101,7 +101,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -128,7 +128,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -155,7 +155,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -182,7 +182,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -214,7 +214,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // The program has no query tiles.
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -245,7 +245,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -276,7 +276,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -307,7 +307,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -339,7 +339,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -372,7 +372,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // 16 rows of 4 floats do not fit.
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -406,7 +406,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // expected-error @+1 {{expected all 12 fields of the step buffer, got 11}}
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -428,7 +428,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -452,7 +452,7 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -476,8 +476,8 @@ rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-// expected-error @+1 {{expected abi 1, got 2}}
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+// expected-error @+1 {{expected abi 2, got 3}}
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -501,7 +501,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // expected-error @+1 {{expected a pool persist, got none}}
-rt.module @m target "x86-64" abi 1 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
