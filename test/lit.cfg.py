@@ -1,6 +1,7 @@
 """Tests of dialects, passes and code generation: IR in, IR or a diagnostic out."""
 
 import os
+import shutil
 
 import lit.formats
 
@@ -18,3 +19,8 @@ config.environment["PATH"] = os.pathsep.join(
 config.environment["LC_ALL"] = "C.UTF-8"
 config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "passes", "Inputs")))
 config.substitutions.append(("%source", os.path.dirname(config.test_source_root)))
+
+# Assembling device code needs NVIDIA's assembler; where there is none, tests stop at PTX.
+ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+if os.path.exists(ptxas):
+    config.available_features.add("ptxas")

@@ -1,6 +1,8 @@
-// compile-model MODEL_DIR -o OUT: see Options.cpp for the flags, Driver.cpp for what happens.
+// compile-model MODEL_DIR -o OUT: see Options.cpp for the flags, Driver.cpp for what happens. `inspect` prints an artifact,
+// `kernels` compiles kernels without a model.
 #include "tools/compile-model/Driver.h"
 #include "tools/compile-model/Interrupt.h"
+#include "tools/compile-model/kernels/KernelPack.h"
 
 #include <cstdio>
 #include <string>
@@ -20,9 +22,25 @@ static int inspect(int argc, char **argv) {
   return 0;
 }
 
+static int kernels(int argc, char **argv) {
+  bool done = false;
+  dsv3::Result<dsv3::KernelsCommand> command = dsv3::parseKernelsCommand(argc, argv, done);
+  if (!command)
+    return fail(command.error());
+  if (done)
+    return 0;
+  dsv3::Result<std::string> summary = dsv3::writeKernelPack(*command);
+  if (!summary)
+    return fail(summary.error());
+  std::printf("%s\n", summary->c_str());
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc > 1 && std::string(argv[1]) == "inspect")
     return inspect(argc, argv);
+  if (argc > 1 && std::string(argv[1]) == "kernels")
+    return kernels(argc - 1, argv + 1);
   dsv3::Result<dsv3::CommandLine> line = dsv3::parseCommandLine(argc, argv);
   if (!line)
     return fail(line.error());
