@@ -78,14 +78,14 @@ public:
   DeviceLaunch launch(Operation *op) const override {
     RefMap r = refs(op);
     auto split = cast<kernel::AttnSplitOp>(op);
-    Value qLatent = split.getQLatent(), qRope = split.getQRope();
-    int64_t partitions = tensorType(split.getParts()).getDimSize(0) - 1, heads = tensorType(qLatent).getDimSize(1);
+    int64_t partitions = tensorType(split.getParts()).getDimSize(0) - 1;
+    MlaDecodeShape s = shape(op);
     DeviceLaunch launch;
-    launch.grid = {partitions * MlaDecodeShape{heads}.headTiles(), 1, 1};
+    launch.grid = {partitions * s.headTiles(), 1, 1};
     launch.threads = 384;
-    launch.smem = MlaDecodeShape::kSmemBytes;
-    launch.params = {mapped(r, op, 0, headMap(qLatent, MlaDecodeShape::kHeads)),
-                     mapped(r, op, 1, headMap(qRope, MlaDecodeShape::kHeads)),
+    launch.smem = s.smemBytes();
+    launch.params = {mapped(r, op, 0, headMap(split.getQLatent(), MlaDecodeShape::kHeads)),
+                     mapped(r, op, 1, headMap(split.getQRope(), MlaDecodeShape::kHeads)),
                      mapped(r, op, 2, rowMap(0, MlaDecodeShape::kRow)),
                      {DeviceParam::Pointer{r.of(3)}},
                      address(op, 4),
@@ -107,17 +107,10 @@ public:
   }
 
   LogicalResult emit(Operation *op, StringRef symbol, OpBuilder &builder) const override {
-    auto split = cast<kernel::AttnSplitOp>(op);
-    FailureOr<Capacities> caps = Capacities::fromModule(op);
-    if (failed(caps))
+    if (failed(Capacities::fromModule(op)))
       return failure();
-    MlaDecodeShape shape;
-    shape.heads = tensorType(split.getQLatent()).getDimSize(1);
-    shape.pages = caps->pages;
-    shape.chunks = param(op, "chunks");
-    shape.scale = split.getScale().convertToDouble();
     TileBuilder t(builder, op->getLoc());
-    buildMlaDecode(t, symbol, shape);
+    buildMlaDecode(t, symbol, shape(op));
     return success();
   }
 
@@ -125,6 +118,18 @@ protected:
   /// Few heads leave time between products, and a page freed in quarters keeps more copies in flight.
   DictionaryAttr config(Operation *op) const override {
     return dictionary(op, {{"chunks", tensorType(op->getOperand(0)).getDimSize(1) <= 32 ? 2 : 1}});
+  }
+
+private:
+  static MlaDecodeShape shape(Operation *op) {
+    auto split = cast<kernel::AttnSplitOp>(op);
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    MlaDecodeShape shape;
+    shape.heads = tensorType(split.getQLatent()).getDimSize(1);
+    shape.pages = succeeded(caps) ? caps->pages : 1;
+    shape.chunks = param(op, "chunks");
+    shape.scale = split.getScale().convertToDouble();
+    return shape;
   }
 };
 

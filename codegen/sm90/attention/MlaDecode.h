@@ -38,8 +38,8 @@ struct MlaDecodeShape {
   static constexpr int64_t kHeads = 64; ///< of a block: rows of an mma
   static constexpr int64_t kPage = 64, kLatent = 512, kRope = 64, kRow = kLatent + kRope;
   static constexpr int64_t kItemFields = 5; ///< {sequence, first page, end page, slot, context}
-  /// Q, two pages, maxima and sums, barriers.
-  static constexpr int64_t kSmemBytes = 3 * kHeads * kRow * 2 + 4 * kHeads * 4 + 512;
+  /// Q, two pages, maxima and sums; barriers of Q, of 64 columns of each page and of its groups.
+  int64_t smemBytes() const { return 3 * kHeads * kRow * 2 + 4 * kHeads * 4 + 8 * (2 + 2 * (kRow / 64 + 2 * chunks)); }
   int64_t headTiles() const { return (heads + kHeads - 1) / kHeads; }
 };
 

@@ -40,8 +40,8 @@ struct MlaPrefillShape {
   static constexpr int64_t kMaxGroup = 16; ///< heads of a group
   /// Tiles that a step of `tokens` rows may need: one partial tile per sequence.
   static int64_t tiles(int64_t tokens, int64_t seqs) { return tokens / kRows + seqs; }
-  /// Queries, keys and values, marks, barriers.
-  int64_t smemBytes() const { return 2 * (kRows * lanes + kStages * kKeys * (lanes + values)) + kWarpgroups * 64 * 4 * 4 + 128; }
+  /// Queries, keys and values, sums; two barriers per stage of a ring.
+  int64_t smemBytes() const { return 2 * (kRows * lanes + kStages * kKeys * (lanes + values)) + kWarpgroups * 64 * 4 * 4 + 2 * 8 * (1 + 2 * kStages); }
 };
 
 /// Writes the kernel. Its arguments, in order: the step's scalars; tensor maps of q as [T, H lanes], of keys as rows

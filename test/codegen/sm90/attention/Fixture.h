@@ -1,6 +1,7 @@
 // Attention kernels built by the emitters' own code and run on the host, against a plain softmax in double.
 #pragma once
 
+#include "codegen/emit/Cubin.h"
 #include "codegen/sm90/attention/MlaDecode.h"
 #include "codegen/sm90/attention/MlaPrefill.h"
 #include "passes/tile/Simulator.h"
@@ -23,6 +24,8 @@ public:
   explicit KernelModule(const std::function<void(TileBuilder &)> &build);
   tile::KernelOp kernel();
   bool valid();
+  /// Through the passes below tile and ptxas. Once: the kernel is gone afterwards.
+  Result<DeviceCode> assemble();
 
 private:
   mlir::MLIRContext context;
