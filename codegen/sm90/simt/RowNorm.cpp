@@ -55,8 +55,7 @@ Value RowNorm::scale(SimtBuilder &k, ArrayRef<Lanes> values) const {
     for (int64_t j = 0; j < half; ++j)
       chains[j] = k.fadd(chains[j], chains[j + half]);
   Value sum = k.sumBlock(chains[0], threads > SimtBuilder::kWarp ? k.shared(threads / SimtBuilder::kWarp * 4) : Value());
-  Value mean = k.fdiv(sum, k.cf(k.f32, double(n)));
-  return k.fdiv(k.cf(k.f32, 1), k.fsqrt(k.fadd(mean, k.cf(k.f32, eps))));
+  return k.rsqrt(k.fadd(k.fmul(sum, k.cf(k.f32, 1.0 / double(n))), k.cf(k.f32, eps)));
 }
 
 void RowNorm::store(SimtBuilder &k, ArrayRef<Lanes> values, Value scale, ArrayRef<Lanes> gamma, Type elem, Value destination) const {

@@ -68,19 +68,13 @@ Value SimtBuilder::loadScalar(Type type, Value address, bool readOnly) {
 }
 
 SmallVector<Value> SimtBuilder::loadWords(Type type, Value address, int64_t n, bool readOnly) {
+  // LLVM takes a vector load apart and forgets that it is invariant; neighbours that say how they are aligned it joins
+  // to ld.global.nc.v4.
   SmallVector<Value> words;
-  for (int64_t done = 0; done < n;) {
-    int64_t count = std::min<int64_t>(n - done, 4); // 16 bytes
-    Value from = at(address, done * 4);
-    if (count == 1) {
-      words.push_back(loadScalar(type, from, readOnly));
-    } else {
-      auto load = LLVM::LoadOp::create(b, vec(type, count), from, unsigned(count * 4));
-      load.setInvariant(readOnly);
-      for (int64_t i = 0; i < count; ++i)
-        words.push_back(LLVM::ExtractElementOp::create(b, load, cint(i32, i)));
-    }
-    done += count;
+  for (int64_t i = 0; i < n; ++i) {
+    auto load = LLVM::LoadOp::create(b, type, at(address, i * 4), unsigned(4 * std::min({i ? i & -i : n, n, int64_t(4)})));
+    load.setInvariant(readOnly);
+    words.push_back(load);
   }
   return words;
 }
@@ -163,6 +157,13 @@ Lanes SimtBuilder::roundTo(Type elem, ArrayRef<Value> lanes) {
 Value SimtBuilder::exp2Fast(Value x) { return intrinsic(f32, "llvm.nvvm.ex2.approx.ftz.f32", x); }
 Value SimtBuilder::log2Fast(Value x) { return intrinsic(f32, "llvm.nvvm.lg2.approx.ftz.f", x); }
 
+Value SimtBuilder::rsqrt(Value x) {
+  Value r = intrinsic(f32, "llvm.nvvm.rsqrt.approx.ftz.f", x);
+  // r (1 + e / 2) with e = 1 - x r^2
+  Value e = fma(fmul(x, r), fsub(cf(f32, 0.0), r), cf(f32, 1.0));
+  return fma(fmul(r, cf(f32, 0.5)), e, r);
+}
+
 Value SimtBuilder::siluFast(Value x) {
   Value e = exp2Fast(fmul(x, cf(f32, -1.44269504088896341)));
   return fmul(x, intrinsic(f32, "llvm.nvvm.rcp.approx.ftz.f", fadd(e, cf(f32, 1.0))));
@@ -174,6 +175,10 @@ Value SimtBuilder::shuffleXor(Value v, int64_t mask) {
   bool isFloat = v.getType() == f32;
   return intrinsic(v.getType(), isFloat ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32",
                    {allLanes(), v, cint(i32, mask), cint(i32, kWarp - 1)});
+}
+
+Value SimtBuilder::shuffleUp(Value v, int64_t distance) {
+  return intrinsic(i32, "llvm.nvvm.shfl.sync.up.i32", {allLanes(), v, cint(i32, distance), cint(i32, 0)});
 }
 
 Value SimtBuilder::reduceWarp(Value v, llvm::function_ref<Value(Value, Value)> combine) {
@@ -208,6 +213,7 @@ Value SimtBuilder::maxWarpU32(Value v) { return intrinsic(i32, "llvm.nvvm.redux.
 Value SimtBuilder::minWarpU32(Value v) { return intrinsic(i32, "llvm.nvvm.redux.sync.umin", {v, allLanes()}); }
 Value SimtBuilder::matchWarp(Value v) { return intrinsic(i32, "llvm.nvvm.match.any.sync.i32", {allLanes(), v}); }
 Value SimtBuilder::lanesBelow() { return intrinsic(i32, "llvm.nvvm.read.ptx.sreg.lanemask.lt", {}); }
+Value SimtBuilder::ballot(Value condition) { return intrinsic(i32, "llvm.nvvm.vote.ballot.sync", {allLanes(), condition}); }
 void SimtBuilder::syncBlock() { intrinsic({}, "llvm.nvvm.barrier.cta.sync.aligned.all", cint(i32, 0)); }
 void SimtBuilder::syncWarp() { intrinsic({}, "llvm.nvvm.bar.warp.sync", allLanes()); }
 

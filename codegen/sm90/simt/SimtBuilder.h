@@ -60,7 +60,6 @@ public:
   Value popcount(Value a);
   Value ult(Value a, Value c);      ///< unsigned a < c
   Value gt(Value a, Value c);       ///< of floats, false for NaN
-  Value both(Value a, Value c) { return bitAnd(a, c); }
   Value bitcast(Type type, Value v);
   /// Rounds to `elem` and back.
   Lanes roundTo(Type elem, ArrayRef<Value> lanes);
@@ -69,6 +68,9 @@ public:
   /// 2^x by one instruction: relative error below 2^-22; results below 2^-126 are 0.
   Value exp2Fast(Value x);
   Value log2Fast(Value x);
+  /// 1 / sqrt(x) for x in [2^-126, 2^127]: an approximation and one Newton step, relative error below 1.3e-7. Unlike
+  /// division and square root it has no slow path, so nothing is spilled around a call.
+  Value rsqrt(Value x);
   /// x / (1 + e^-x) with approximate exponential and reciprocal: relative error below 1e-6 for |x| <= 16, growing with
   /// |x| to 6e-6 at 87; below -88 the result is -0.
   Value siluFast(Value x);
@@ -76,6 +78,8 @@ public:
   //===-- Warps and blocks ------------------------------------------------===//
   /// The value of lane `lane() ^ mask`; f32 or i32.
   Value shuffleXor(Value v, int64_t mask);
+  /// The value of lane `lane() - distance`, or `v` itself in the first lanes; i32.
+  Value shuffleUp(Value v, int64_t distance);
   /// Combines the 32 lanes in a fixed tree (distance 16, 8, 4, 2, 1): every lane gets the same bits if `combine`
   /// commutes.
   Value reduceWarp(Value v, llvm::function_ref<Value(Value, Value)> combine);
@@ -87,6 +91,7 @@ public:
   Value minWarpU32(Value v);
   Value matchWarp(Value i32Value); ///< mask of the lanes with the same value
   Value lanesBelow();              ///< mask of the lanes below this one
+  Value ballot(Value condition);   ///< mask of the lanes in which it holds
   void syncBlock();
   void syncWarp();
 

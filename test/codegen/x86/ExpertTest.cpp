@@ -56,7 +56,8 @@ reference::RouteParams params(int64_t groups, int64_t keep, int64_t top, bool no
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, RouteTest,
-                         ::testing::Values(RouteCase{256, params(8, 4, 8, true), 0, 0}, RouteCase{24, params(6, 3, 4, true), 0, 0},
+                         ::testing::Values(RouteCase{256, params(8, 4, 8, true), 0, 0}, RouteCase{256, params(8, 4, 8, true), 3, 0},
+                                           RouteCase{24, params(6, 3, 4, true), 0, 0},
                                            RouteCase{24, params(6, 2, 4, true), 2, 0},   // many ties
                                            RouteCase{24, params(6, 2, 8, false), 1, -5}, // all biased scores negative, ties
                                            RouteCase{24, params(6, 2, 4, true), 0, -5}, RouteCase{16, params(1, 1, 3, true), 0, 0},
@@ -67,10 +68,10 @@ class DispatchTest : public ::testing::TestWithParam<int64_t> {}; // tokens
 TEST_P(DispatchTest, MatchesReference) {
   constexpr int64_t kExperts = 24, kTop = 3;
   int64_t tokens = GetParam();
-  auto kernel = Kernel::compile("%i: tensor<160x3xi32>", "%f = kernel.empty : tensor<25xi32>\n%t = kernel.empty : tensor<480xi32>\n"
-                                                         "%r = kernel.empty : tensor<160x3xi32>\n"
-                                                         "%a, %b, %c = kernel.dispatch ins(%i : tensor<160x3xi32>) outs(%f, %t, %r : tensor<25xi32>, "
-                                                         "tensor<480xi32>, tensor<160x3xi32>) site \"s\" -> tensor<25xi32>, tensor<480xi32>, tensor<160x3xi32>");
+  auto kernel = Kernel::compile("%i: tensor<1600x3xi32>", "%f = kernel.empty : tensor<25xi32>\n%t = kernel.empty : tensor<4800xi32>\n"
+                                                         "%r = kernel.empty : tensor<1600x3xi32>\n"
+                                                         "%a, %b, %c = kernel.dispatch ins(%i : tensor<1600x3xi32>) outs(%f, %t, %r : tensor<25xi32>, "
+                                                         "tensor<4800xi32>, tensor<1600x3xi32>) site \"s\" -> tensor<25xi32>, tensor<4800xi32>, tensor<1600x3xi32>");
   ASSERT_TRUE(kernel);
   std::mt19937 engine(1);
   Ids ids({tokens, kTop});
@@ -89,7 +90,7 @@ TEST_P(DispatchTest, MatchesReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tokens, DispatchTest, ::testing::Values(0, 1, 7, 130));
+INSTANTIATE_TEST_SUITE_P(Tokens, DispatchTest, ::testing::Values(0, 1, 7, 130, 1490));
 
 TEST(Combine, MatchesReference) {
   constexpr int64_t kTokens = 30, kTop = 3;

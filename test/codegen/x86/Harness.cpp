@@ -1,13 +1,16 @@
 #include "test/codegen/x86/Harness.h"
 #include "test/codegen/x86/TileEmulator.h"
 
+#include "codegen/emit/Cubin.h"
 #include "codegen/emit/Object.h"
+#include "codegen/sm90/simt/SimtEmitter.h"
 #include "dialects/kernel/Layout.h"
 #include "runtime/core/DType.h"
 #include "runtime/engine/CpuFeatures.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -31,6 +34,7 @@ static MLIRContext &context() {
                     cf::ControlFlowDialect, vector::VectorDialect, LLVM::LLVMDialect>();
     registerBuiltinDialectTranslation(registry);
     registerLLVMDialectTranslation(registry);
+    registerDeviceDialects(registry);
     auto *c = new MLIRContext(registry); // lives as long as the process
     c->loadAllAvailableDialects();
     return c;
@@ -218,6 +222,7 @@ std::unique_ptr<Kernel> Kernel::bind(const std::string &args, const std::string 
   kernel->module->getOperation()->setAttr(kCapacitiesAttr, capacities().toAttr(&context()));
   kernel->module->walk([&](kernel::KernelOp op) { kernel->launch = op; });
   Operation *op = kernel->launch;
+  kernel->unbound = OpBuilder(op).clone(*op);
   const KernelEmitter *found = x86Registry().lookup(op);
   kernel->emitter = found ? found->asCpu() : nullptr;
   if (!kernel->emitter || !kernel->emitter->whyIllegal(op).empty()) {
@@ -245,7 +250,33 @@ std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::stri
   if (!modules)
     return nullptr;
   kernel->variants = load(*modules, kernel->emitter->scratchBytes(kernel->launch));
-  return kernel->variants.empty() ? nullptr : std::move(kernel);
+  return kernel->variants.empty() || !kernel->addEmulated(kernel->unbound) ? nullptr : std::move(kernel);
+}
+
+bool Kernel::addEmulated(Operation *op) {
+  const KernelEmitter *found = sm90Registry().lookup(op);
+  if (!dynamic_cast<const SimtEmitter *>(found)) // it has none, or one with tensor cores
+    return true;
+  if (std::string why = found->whyIllegal(op); !why.empty()) {
+    ADD_FAILURE() << "not legal on sm_90a: " << why;
+    return false;
+  }
+  op->setAttr("numerics", found->numerics(op));
+  op->setAttr("schedule", found->schedule(op));
+  OpBuilder b(&context());
+  OwningOpRef<ModuleOp> outer = ModuleOp::create(b.getUnknownLoc());
+  b.setInsertionPointToEnd(outer->getBody());
+  auto device = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "sm_90a");
+  b.setInsertionPointToEnd(device.getBody());
+  if (failed(found->asDevice()->emit(op, "k", b)) || failed(verify(*outer))) {
+    ADD_FAILURE() << "not emitted for sm_90a: " << kernelKey(op);
+    return false;
+  }
+  auto grid = std::make_shared<EmulatedGrid>();
+  grid->launch = found->asDevice()->launch(op);
+  grid->emulator = Emulator::create(device, "k");
+  variants.push_back({"sm_90a", nullptr, 0, grid});
+  return bool(grid->emulator);
 }
 
 std::string Kernel::build(const std::string &args, const std::string &body, const CpuVariant &variant) {
@@ -302,6 +333,30 @@ void Kernel::run(const Code &code, const std::vector<const Buffer *> &buffers, c
   scalars[DSV3_SCALAR_TOKENS] = step.tokens, scalars[DSV3_SCALAR_SEQS] = step.seqs;
   scalars[DSV3_SCALAR_QBLOCKS] = step.qblocks, scalars[DSV3_SCALAR_KBLOCKS] = step.kblocks;
   scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = step.layerStride;
+  if (code.device)
+    runGrid(*code.device, bufs, scalars, split != Split::Whole);
+  else
+    runTiles(code, bufs, scalars, step, split);
+  for (const Buffer *b : buffers)
+    ASSERT_TRUE(b->intact()) << code.variant << ": wrote beyond a buffer of " << b->size() << " bytes";
+}
+
+void Kernel::runGrid(const EmulatedGrid &grid, const std::vector<const void *> &bufs, const std::vector<int64_t> &scalars,
+                     bool backwards) const {
+  std::vector<int64_t> params{int64_t(scalars.data())};
+  for (const DeviceParam &p : grid.launch.params) {
+    if (auto *pointer = std::get_if<DeviceParam::Pointer>(&p.value)) {
+      ASSERT_LT(pointer->ref, bufs.size());
+      params.push_back(int64_t(bufs[pointer->ref]) + pointer->offset);
+    } else {
+      params.push_back(std::get<DeviceParam::Const>(p.value).value);
+    }
+  }
+  grid.emulator->run(grid.launch.grid[0], grid.launch.threads, params, backwards);
+}
+
+void Kernel::runTiles(const Code &code, const std::vector<const void *> &bufs, std::vector<int64_t> scalars, const Step &step,
+                      Split split) const {
   LaunchSignature sig = signature();
   scalars.insert(scalars.end(), sig.consts.begin(), sig.consts.end());
   Buffer scratch(code.scratch, 0xff, 64);
@@ -319,8 +374,6 @@ void Kernel::run(const Code &code, const std::vector<const Buffer *> &buffers, c
   else
     for (int64_t t = 0; t < n; t += 3)
       call(t, std::min(t + 3, n));
-  for (const Buffer *b : buffers)
-    ASSERT_TRUE(b->intact()) << code.variant << ": wrote beyond a buffer of " << b->size() << " bytes";
 }
 
 } // namespace dsv3::codegen::test

@@ -1,7 +1,9 @@
-// Compiles one kernel op for the code variants that this machine runs, by the product's path, and calls it.
+// Compiles one kernel op for the code variants that this machine runs, by the product's path, and calls it. An op that the
+// GPU target does with plain threads is one more variant, emulated: both must give what the reference gives.
 #pragma once
 
 #include "codegen/x86/KernelBuilder.h"
+#include "test/codegen/sm90/simt/Emulator.h"
 #include "test/codegen/x86/Buffers.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -32,11 +34,18 @@ struct Step {
 /// How a launch's tiles are cut into calls.
 enum class Split { Whole, EachBackwards, Threes };
 
-/// A shared object with one kernel.
+/// A grid of GPU threads on the host.
+struct EmulatedGrid {
+  DeviceLaunch launch;
+  std::unique_ptr<Emulator> emulator;
+};
+
+/// A shared object with one kernel, or an emulated one.
 struct Code {
   std::string variant;
   dsv3_cpu_fn fn = nullptr;
   int64_t scratch = 0;
+  std::shared_ptr<const EmulatedGrid> device = nullptr; ///< then `fn` is null
 };
 
 /// Variants of this build that the processor supports, by the loader's rules; tiles are emulated where it has none.
@@ -64,15 +73,19 @@ public:
   LaunchSignature signature() const { return emitter->signature(launch); }
   int64_t tiles(const Step &step) const;
 
-  /// Runs all tiles. Scratch is poisoned before each call and its guards are checked after.
+  /// Runs all tiles. Scratch is poisoned before each call and its guards are checked after. An emulated grid runs its blocks
+  /// and threads forwards, or backwards if the tiles are split.
   void run(const Code &code, const std::vector<const Buffer *> &buffers, const Step &step, Split split = Split::Whole) const;
 
 private:
   static std::unique_ptr<Kernel> bind(const std::string &args, const std::string &body);
+  bool addEmulated(mlir::Operation *op);
+  void runTiles(const Code &code, const std::vector<const void *> &bufs, std::vector<int64_t> scalars, const Step &step, Split split) const;
+  void runGrid(const EmulatedGrid &grid, const std::vector<const void *> &bufs, const std::vector<int64_t> &scalars, bool backwards) const;
   mlir::OwningOpRef<mlir::ModuleOp> emitFor(llvm::ArrayRef<const CpuVariant *> variants) const;
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  mlir::Operation *launch = nullptr;
+  mlir::Operation *launch = nullptr, *unbound = nullptr;
   const CpuEmitter *emitter = nullptr;
   std::vector<Code> variants;
 };
