@@ -260,11 +260,7 @@ private:
         total.push_back(k.select(k.lt(place[i], k.idx(experts)), found, k.idx(0)));
         sum = k.add(sum, total[i]);
       }
-      Value upTo = sum; // inclusive
-      for (int64_t distance = 1; distance < SimtBuilder::kWarp; distance *= 2) {
-        Value below = k.shuffleUp(upTo, distance);
-        upTo = k.add(upTo, k.select(k.ge(k.lane(), k.idx(distance)), below, k.idx(0)));
-      }
+      Value upTo = k.scanWarp(sum);
       Value start = k.sub(upTo, sum);
       for (int64_t i = 0; i < each; ++i) {
         k.when(k.lt(place[i], k.idx(experts)), [&] {

@@ -123,6 +123,7 @@ void SimtBuilder::storeF32(Type elem, ArrayRef<Value> lanes, Value address) {
 //===-- Arithmetic --------------------------------------------------------===//
 
 Value SimtBuilder::toI32(Value v) { return arith::TruncIOp::create(b, i32, v); }
+Value SimtBuilder::divide(Value a, Value c) { return arith::DivUIOp::create(b, a, c); }
 Value SimtBuilder::bitAnd(Value a, Value c) { return arith::AndIOp::create(b, a, c); }
 Value SimtBuilder::bitOr(Value a, Value c) { return arith::OrIOp::create(b, a, c); }
 Value SimtBuilder::bitXor(Value a, Value c) { return arith::XOrIOp::create(b, a, c); }
@@ -207,6 +208,30 @@ Value SimtBuilder::sumBlock(Value v, Value scratch) {
 }
 Value SimtBuilder::maxBlock(Value v, Value scratch) {
   return reduceBlock(v, -std::numeric_limits<double>::infinity(), scratch, [&](Value a, Value c) { return fmax(a, c); });
+}
+
+Value SimtBuilder::scanWarp(Value v) {
+  for (int64_t distance = 1; distance < kWarp; distance *= 2) {
+    Value below = shuffleUp(v, distance);
+    v = add(v, select(ge(lane(), cint(i32, distance)), below, cint(i32, 0)));
+  }
+  return v;
+}
+
+SimtBuilder::Scan SimtBuilder::scanBlock(Value v) {
+  int64_t warps = threads / kWarp;
+  Value upTo = scanWarp(v), before = sub(upTo, v), sums = shared(warps * 4 + 4);
+  Value last = eq(lane(), cint(i32, kWarp - 1));
+  when(last, [&] { store(upTo, element(sums, add(warp(), 1), 4)); });
+  syncBlock();
+  when(lt(thread(), cint(i32, kWarp)), [&] { // the first warp: sums of the warps before each
+    Value valid = lt(lane(), cint(i32, warps)), place = element(sums, add(minI(lane(), cint(i32, warps - 1)), 1), 4);
+    Value sum = scanWarp(select(valid, loadScalar(i32, place), cint(i32, 0)));
+    when(valid, [&] { store(sum, place); });
+    when(eq(lane(), cint(i32, 0)), [&] { store(cint(i32, 0), sums); });
+  });
+  syncBlock();
+  return {add(before, loadScalar(i32, element(sums, warp(), 4))), loadScalar(i32, at(sums, warps * 4))};
 }
 
 Value SimtBuilder::maxWarpU32(Value v) { return intrinsic(i32, "llvm.nvvm.redux.sync.umax", {v, allLanes()}); }

@@ -52,6 +52,7 @@ public:
 
   //===-- Arithmetic ------------------------------------------------------===//
   Value toI32(Value i64Value);
+  Value divide(Value a, Value c); ///< of non-negative integers
   Value bitAnd(Value a, Value c);
   Value bitOr(Value a, Value c);
   Value bitXor(Value a, Value c);
@@ -87,6 +88,13 @@ public:
   /// threads must come here; `scratch` holds one f32 per warp and may be used again after a barrier.
   Value sumBlock(Value v, Value scratch);
   Value maxBlock(Value v, Value scratch);
+  /// Inclusive sum over the lanes up to this one; i32.
+  Value scanWarp(Value v);
+  /// Sums of i32 over the threads before this one, and over all. All threads must come here, two barriers.
+  struct Scan {
+    Value before, total;
+  };
+  Scan scanBlock(Value v);
   Value maxWarpU32(Value v);       ///< largest unsigned value of the warp
   Value minWarpU32(Value v);
   Value matchWarp(Value i32Value); ///< mask of the lanes with the same value

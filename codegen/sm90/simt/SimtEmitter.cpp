@@ -98,6 +98,7 @@ void addSimtEmitters(KernelRegistry &r) {
   addRowEmitters90(r);
   addCacheEmitters90(r);
   addExpertEmitters90(r);
+  addPlanEmitters90(r);
 }
 
 } // namespace dsv3::codegen

@@ -68,5 +68,6 @@ protected:
 void addRowEmitters90(KernelRegistry &);
 void addCacheEmitters90(KernelRegistry &);
 void addExpertEmitters90(KernelRegistry &);
+void addPlanEmitters90(KernelRegistry &);
 
 } // namespace dsv3::codegen

@@ -3,14 +3,12 @@
 
 #include "codegen/emit/Cubin.h"
 #include "codegen/emit/Object.h"
-#include "codegen/sm90/simt/SimtEmitter.h"
 #include "dialects/kernel/Layout.h"
 #include "runtime/core/DType.h"
 #include "runtime/engine/CpuFeatures.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -254,29 +252,11 @@ std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::stri
 }
 
 bool Kernel::addEmulated(Operation *op) {
-  const KernelEmitter *found = sm90Registry().lookup(op);
-  if (!dynamic_cast<const SimtEmitter *>(found)) // it has none, or one with tensor cores
-    return true;
-  if (std::string why = found->whyIllegal(op); !why.empty()) {
-    ADD_FAILURE() << "not legal on sm_90a: " << why;
-    return false;
-  }
-  op->setAttr("numerics", found->numerics(op));
-  op->setAttr("schedule", found->schedule(op));
-  OpBuilder b(&context());
-  OwningOpRef<ModuleOp> outer = ModuleOp::create(b.getUnknownLoc());
-  b.setInsertionPointToEnd(outer->getBody());
-  auto device = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "sm_90a");
-  b.setInsertionPointToEnd(device.getBody());
-  if (failed(found->asDevice()->emit(op, "k", b)) || failed(verify(*outer))) {
-    ADD_FAILURE() << "not emitted for sm_90a: " << kernelKey(op);
-    return false;
-  }
-  auto grid = std::make_shared<EmulatedGrid>();
-  grid->launch = found->asDevice()->launch(op);
-  grid->emulator = Emulator::create(device, "k");
+  if (!Grid::canRun(op))
+    return true; // done on tensor cores
+  std::shared_ptr<const Grid> grid = Grid::create(op);
   variants.push_back({"sm_90a", nullptr, 0, grid});
-  return bool(grid->emulator);
+  return bool(grid);
 }
 
 std::string Kernel::build(const std::string &args, const std::string &body, const CpuVariant &variant) {
@@ -334,25 +314,11 @@ void Kernel::run(const Code &code, const std::vector<const Buffer *> &buffers, c
   scalars[DSV3_SCALAR_QBLOCKS] = step.qblocks, scalars[DSV3_SCALAR_KBLOCKS] = step.kblocks;
   scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = step.layerStride;
   if (code.device)
-    runGrid(*code.device, bufs, scalars, split != Split::Whole);
+    code.device->run(bufs, scalars, split != Split::Whole);
   else
     runTiles(code, bufs, scalars, step, split);
   for (const Buffer *b : buffers)
     ASSERT_TRUE(b->intact()) << code.variant << ": wrote beyond a buffer of " << b->size() << " bytes";
-}
-
-void Kernel::runGrid(const EmulatedGrid &grid, const std::vector<const void *> &bufs, const std::vector<int64_t> &scalars,
-                     bool backwards) const {
-  std::vector<int64_t> params{int64_t(scalars.data())};
-  for (const DeviceParam &p : grid.launch.params) {
-    if (auto *pointer = std::get_if<DeviceParam::Pointer>(&p.value)) {
-      ASSERT_LT(pointer->ref, bufs.size());
-      params.push_back(int64_t(bufs[pointer->ref]) + pointer->offset);
-    } else {
-      params.push_back(std::get<DeviceParam::Const>(p.value).value);
-    }
-  }
-  grid.emulator->run(grid.launch.grid[0], grid.launch.threads, params, backwards);
 }
 
 void Kernel::runTiles(const Code &code, const std::vector<const void *> &bufs, std::vector<int64_t> scalars, const Step &step,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codegen/x86/KernelBuilder.h"
-#include "test/codegen/sm90/simt/Emulator.h"
+#include "test/codegen/sm90/simt/Grid.h"
 #include "test/codegen/x86/Buffers.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -34,18 +34,12 @@ struct Step {
 /// How a launch's tiles are cut into calls.
 enum class Split { Whole, EachBackwards, Threes };
 
-/// A grid of GPU threads on the host.
-struct EmulatedGrid {
-  DeviceLaunch launch;
-  std::unique_ptr<Emulator> emulator;
-};
-
 /// A shared object with one kernel, or an emulated one.
 struct Code {
   std::string variant;
   dsv3_cpu_fn fn = nullptr;
   int64_t scratch = 0;
-  std::shared_ptr<const EmulatedGrid> device = nullptr; ///< then `fn` is null
+  std::shared_ptr<const Grid> device = nullptr; ///< then `fn` is null
 };
 
 /// Variants of this build that the processor supports, by the loader's rules; tiles are emulated where it has none.
@@ -81,7 +75,6 @@ private:
   static std::unique_ptr<Kernel> bind(const std::string &args, const std::string &body);
   bool addEmulated(mlir::Operation *op);
   void runTiles(const Code &code, const std::vector<const void *> &bufs, std::vector<int64_t> scalars, const Step &step, Split split) const;
-  void runGrid(const EmulatedGrid &grid, const std::vector<const void *> &bufs, const std::vector<int64_t> &scalars, bool backwards) const;
   mlir::OwningOpRef<mlir::ModuleOp> emitFor(llvm::ArrayRef<const CpuVariant *> variants) const;
 
   mlir::OwningOpRef<mlir::ModuleOp> module;

@@ -95,6 +95,13 @@ TEST_P(SimtKernels, AssembleWithoutSpills) {
 
 std::string rope(const char *attributes = "") { return std::string("#dsv3.rope<dims = 64, theta = 10000.0, interleaved = true") + attributes + ">"; }
 
+std::string plan(int64_t max, int64_t pages, int64_t items) {
+  std::string types = "tensor<" + std::to_string(items) + "x5xi32>, tensor<133xi32>, tensor<129xi32>";
+  return "%i = kernel.empty : tensor<" + std::to_string(items) + "x5xi32>\n%p = kernel.empty : tensor<133xi32>\n%q = kernel.empty : tensor<129xi32>\n"
+         "%a, %b, %c = kernel.attn_plan ins(%s) outs(%i, %p, %q : " + types + ") split <max = " + std::to_string(max) + ", pages = " +
+         std::to_string(pages) + "> site \"s\" -> " + types;
+}
+
 const char kTake8[] = "ld.global.nc.v4.b32";
 
 std::vector<Case> cases() {
@@ -131,6 +138,11 @@ std::vector<Case> cases() {
       {"combine", "%x: tensor<1024x7168xbf16>, %r: tensor<128x8xi32>, %w: tensor<128x8xf32>, %p: " + x,
        "%o = kernel.empty : " + x + "\n%y = kernel.combine ins(%x, %r, %w : tensor<1024x7168xbf16>, tensor<128x8xi32>, tensor<128x8xf32>) plus(%p : " + x +
            ") outs(%o : " + x + ") site \"s\"", kTake8, 96},
+      {"attn_plan_by_length", "%s: !dsv3.seq", plan(8, 8, 1024), "shfl.sync.up"},
+      {"attn_plan_evenly", "%s: !dsv3.seq", plan(0, 4, 260), "shfl.sync.up"},
+      {"attn_combine", "%p: tensor<1024x128x512xf32>, %l: tensor<1024x128xf32>, %q: tensor<129xi32>, %s: !dsv3.seq, %o: tensor<128x128x512xbf16>",
+       "%r = kernel.attn_combine ins(%p, %l, %q, %s : tensor<1024x128x512xf32>, tensor<1024x128xf32>, tensor<129xi32>) "
+       "outs(%o : tensor<128x128x512xbf16>) site \"s\"", "ld.global.nc.v4.b32"},
   };
 }
 

@@ -1,0 +1,198 @@
+// Attention over cut sequences: the plan that cuts them, and the sum of the parts. What runs between them is a kernel on
+// tensor cores (codegen/sm90/attention).
+#include "codegen/sm90/simt/SimtEmitter.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+namespace {
+
+/// kernel.attn_plan: seq, items, parts, splits; one block, a thread a sequence. Items are counted by sums over the
+/// sequences, so their order is that of the definition. Constants: partitions, capacity of sequences.
+class AttnPlanEmitter : public SimtEmitter {
+public:
+  AttnPlanEmitter() : SimtEmitter("kernel.attn_plan", "sm90.attn_plan") {}
+  std::string whyIllegal(Operation *op) const override { return size(op, 3) <= kThreads ? "" : "more than 1024 sequences"; }
+  LaunchSignature signature(Operation *op) const override { return {{DSV3_FIELD_CTX_LEN}, {size(op, 2), size(op, 3)}}; }
+
+protected:
+  static constexpr int64_t kThreads = 1024, kPage = 64;
+  /// What starting an item costs, in pages: loading the query and storing the result.
+  static constexpr int64_t kStart = 2;
+  static int64_t size(Operation *op, unsigned operand) { return tensorType(op->getOperand(operand)).getDimSize(0) - 1; }
+  int64_t threads(Operation *) const override { return kThreads; }
+  int64_t blocks(Operation *) const override { return 1; }
+  void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override { Plan(k, op, refs).run(); }
+
+private:
+  struct Plan {
+    Plan(SimtBuilder &k, Operation *op, const RefMap &refs)
+        : k(k), split(cast<kernel::AttnPlanOp>(op).getSplit()), items(k.param(refs.of(1))), parts(k.param(refs.of(2))),
+          splits(k.param(refs.of(3))), partitions(k.toI32(k.param(refs.size()))), capacity(k.toI32(k.param(refs.size() + 1))) {
+      seq = k.thread(), seqs = k.scalarI32(DSV3_SCALAR_SEQS);
+      active = k.lt(seq, seqs);
+      Value last = k.maxI(k.sub(seqs, k.idx(1)), k.idx(0));
+      Value length = k.loadScalar(k.i32, k.element(k.param(refs.of(0)), k.minI(seq, last), 4), /*readOnly=*/true);
+      context = k.select(active, length, k.idx(0));
+      pages = k.divUp(context, kPage);
+    }
+
+    void run() {
+      split.isEven() ? evenly() : byLength();
+      k.when(active, [&] { k.store(slot.before, k.element(splits, seq, 4)); });
+      k.loop(k.add(seqs, seq), k.add(capacity, 1), kThreads, [&](Value i) { k.store(slot.total, k.element(splits, i, 4)); });
+    }
+
+    /// Pieces of `span` pages from position 0, which only the sequence's own length decides.
+    void byLength() {
+      Value span = k.maxI(k.idx(split.getPages()), k.divUp(pages, split.getMax()));
+      span = k.add(span, k.bitAnd(span, k.idx(1)));
+      count(k.divide(k.add(pages, k.sub(span, k.idx(1))), span));
+      Value step = k.add(span, kStart);
+      SimtBuilder::Scan cost = k.scanBlock(k.add(pages, k.mul(pieces, kStart)));
+      eachPiece([&](Value j, Value index) {
+        Value begin = k.mul(j, span);
+        writeItem(index, j, begin, k.minI(k.add(begin, span), pages));
+      });
+      shareItems(cost, step);
+    }
+
+    /// Partition p has the pages [p * share, (p + 1) * share) of all sequences one after the other.
+    void evenly() {
+      SimtBuilder::Scan page = k.scanBlock(pages);
+      Value share = k.maxI(k.idx(split.getPages()), k.divide(k.add(page.total, k.sub(partitions, k.idx(1))), partitions));
+      Value end = k.add(page.before, pages), first = k.divide(page.before, share);
+      Value last = k.divide(k.maxI(k.sub(end, k.idx(1)), k.idx(0)), share);
+      count(k.select(k.lt(k.idx(0), pages), k.add(k.sub(last, first), 1), k.idx(0)));
+      eachPiece([&](Value j, Value index) {
+        Value partition = k.add(first, j), start = k.mul(partition, share);
+        Value from = k.maxI(start, page.before), to = k.minI(k.add(start, share), end);
+        writeItem(index, j, k.sub(from, page.before), k.sub(to, page.before));
+        k.when(k.eq(from, start), [&] { k.store(index, k.element(parts, partition, 4)); });
+      });
+      Value used = k.divide(k.add(page.total, k.sub(share, k.idx(1))), share);
+      k.loop(k.add(used, seq), k.add(partitions, 1), kThreads, [&](Value p) { k.store(item.total, k.element(parts, p, 4)); });
+    }
+
+    /// Numbers the items and slots from how many pieces each sequence has.
+    void count(Value of) {
+      pieces = of;
+      item = k.scanBlock(pieces);
+      cut = k.lt(k.idx(1), pieces);
+      slot = k.scanBlock(k.select(cut, pieces, k.idx(0)));
+    }
+
+    void eachPiece(llvm::function_ref<void(Value j, Value index)> body) {
+      k.loop(k.idx(0), pieces, 1, [&](Value j) { body(j, k.add(item.before, j)); });
+    }
+
+    void writeItem(Value index, Value j, Value begin, Value end) {
+      Value place = k.element(items, index, 20), own = k.select(cut, k.add(slot.before, j), k.idx(-1));
+      for (auto [i, v] : llvm::enumerate(std::initializer_list<Value>{seq, begin, end, own, context}))
+        k.store(v, k.at(place, int64_t(i) * 4));
+    }
+
+    /// Consecutive items to partitions, so that each has the same cost but for the last item's. An item goes where it
+    /// starts; `step` is the cost of a whole piece of this thread's sequence. Results do not depend on it.
+    void shareItems(SimtBuilder::Scan cost, Value step) {
+      Value costs = k.shared(kThreads * 4), numbers = k.shared(kThreads * 4), steps = k.shared(kThreads * 4);
+      k.store(cost.before, k.element(costs, seq, 4));
+      k.store(item.before, k.element(numbers, seq, 4));
+      k.store(step, k.element(steps, seq, 4));
+      k.syncBlock();
+      auto read = [&](Value from, Value i) { return k.loadScalar(k.i32, k.element(from, i, 4)); };
+      k.loop(seq, k.add(partitions, 1), kThreads, [&](Value p) {
+        // The first item that starts at `target` or later: of the last sequence that starts at or before it.
+        Value wide = k.mul(k.toI64(p), k.toI64(cost.total)), parties = k.toI64(partitions);
+        Value target = k.toI32(k.divide(k.add(wide, k.sub(parties, k.cint(k.i64, 1))), parties)), found = k.idx(0);
+        for (int64_t stride = kThreads / 2; stride; stride /= 2) {
+          Value next = k.add(found, stride);
+          Value before = k.bitAnd(k.lt(next, seqs), k.ge(target, read(costs, next)));
+          found = k.select(before, next, found);
+        }
+        Value stepOf = read(steps, found), into = k.sub(target, read(costs, found));
+        Value index = k.add(read(numbers, found), k.divide(k.add(into, k.sub(stepOf, k.idx(1))), stepOf));
+        Value few = k.ge(partitions, item.total); // one each
+        index = k.select(few, k.minI(p, item.total), k.select(k.eq(p, partitions), item.total, index));
+        k.store(index, k.element(parts, p, 4));
+      });
+    }
+
+    SimtBuilder &k;
+    kernel::SplitAttr split;
+    Value items, parts, splits, partitions, capacity;
+    Value seq, seqs, active, context, pages; ///< of this thread's sequence
+    Value pieces, cut;
+    SimtBuilder::Scan item, slot;
+  };
+};
+
+/// kernel.attn_combine: partial, lse, splits, seq, out; one block a sequence and head, four lanes a thread.
+class AttnCombineEmitter : public SimtEmitter {
+public:
+  AttnCombineEmitter() : SimtEmitter("kernel.attn_combine", "sm90.attn_combine") {}
+  std::string whyIllegal(Operation *op) const override {
+    int64_t n = lastDim(op->getOperand(0));
+    if (n % (4 * SimtBuilder::kWarp) || n > 4096)
+      return "rows of " + std::to_string(n) + " values are not a multiple of 128 up to 4096";
+    return floatsOnly(op);
+  }
+
+protected:
+  static constexpr int64_t kInFlight = 4; ///< partial results loaded before the first is used
+  static int64_t heads(Operation *op) { return tensorType(op->getOperand(0)).getDimSize(1); }
+  int64_t threads(Operation *op) const override { return lastDim(op->getOperand(0)) / 4; }
+  int64_t blocks(Operation *op) const override { return rowCapacity(op->getOperand(4)); }
+
+  void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
+    Value seq = k.div(k.block(), heads(op)), head = k.rem(k.block(), heads(op));
+    k.when(k.lt(seq, k.scalarI32(DSV3_SCALAR_SEQS)), [&] {
+      Value place = k.element(k.param(refs.of(2)), seq, 4);
+      Value first = k.loadScalar(k.i32, place, true), last = k.loadScalar(k.i32, k.at(place, 4), true);
+      k.when(k.lt(first, last), [&] { combine(op, k, refs, head, first, last); });
+    });
+  }
+
+private:
+  /// Every warp computes the weights' sum for itself: its order is that of the slots, whoever computes it.
+  static void combine(Operation *op, SimtBuilder &k, const RefMap &refs, Value head, Value first, Value last) {
+    Rows partial = rows(k, refs, op, 0), out = rows(k, refs, op, 4);
+    auto row = [&](Value slot) { return k.add(k.mul(slot, heads(op)), head); };
+    auto lse = [&](Value slot) { return k.loadScalar(k.f32, k.element(k.param(refs.of(1)), row(slot), 4), true); };
+    Value start = k.add(first, k.lane());
+    Value most = k.loop(start, last, SimtBuilder::kWarp, k.cf(k.f32, -1e30), [&](Value s, ValueRange in) {
+      return SmallVector<Value>{k.fmax(in[0], lse(s))};
+    })[0];
+    most = k.reduceWarp(most, [&](Value a, Value c) { return k.fmax(a, c); });
+    Value sum = k.loop(start, last, SimtBuilder::kWarp, k.cf(k.f32, 0), [&](Value s, ValueRange in) {
+      return SmallVector<Value>{k.fadd(in[0], k.exp2Fast(k.fsub(lse(s), most)))};
+    })[0];
+    sum = k.reduceWarp(sum, [&](Value a, Value c) { return k.fadd(a, c); });
+    Value total = k.fadd(most, k.log2Fast(sum)), lane = k.mul(k.thread(), 4), end = k.sub(last, k.idx(1));
+    Value zero = k.cf(k.f32, 0);
+    SmallVector<Value> acc = k.loop(first, last, kInFlight, {zero, zero, zero, zero}, [&](Value s, ValueRange in) {
+      SmallVector<Value> weights, next(in);
+      SmallVector<Lanes> values;
+      for (int64_t u = 0; u < kInFlight; ++u) {
+        Value slot = k.minI(k.add(s, u), end); // past the end: weight 0
+        weights.push_back(k.select(k.lt(k.add(s, u), last), k.exp2Fast(k.fsub(lse(slot), total)), zero));
+        values.push_back(partial.load(k, partial.at(k, row(slot), lane), 4));
+      }
+      for (int64_t u = 0; u < kInFlight; ++u)
+        for (int64_t i = 0; i < 4; ++i)
+          next[size_t(i)] = k.fma(values[size_t(u)][size_t(i)], weights[size_t(u)], next[size_t(i)]);
+      return next;
+    });
+    k.storeF32(out.elem, acc, out.at(k, k.block(), lane));
+  }
+};
+
+} // namespace
+
+void addPlanEmitters90(KernelRegistry &r) {
+  r.add(std::make_unique<AttnPlanEmitter>());
+  r.add(std::make_unique<AttnCombineEmitter>());
+}
+
+} // namespace dsv3::codegen

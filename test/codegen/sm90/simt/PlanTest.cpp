@@ -1,0 +1,217 @@
+// The plan that cuts sequences, and the sum of their parts.
+#include "codegen/emit/Cubin.h"
+#include "test/codegen/sm90/simt/Grid.h"
+#include "test/codegen/x86/Harness.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace mlir;
+
+namespace dsv3::codegen::test {
+namespace {
+
+using Words = std::vector<int32_t>;
+
+class PlanTest : public ::testing::Test {
+protected:
+  PlanTest() {
+    DialectRegistry registry;
+    registerDeviceDialects(registry);
+    registry.insert<ir::Dsv3Dialect, kernel::KernelDialect, func::FuncDialect>();
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  std::shared_ptr<const Grid> compile(const std::string &args, const std::string &body) {
+    module = parseSourceString<ModuleOp>("func.func @f(" + args + ") {\n" + body + "\n  return\n}", &context);
+    kernel::KernelOp op;
+    if (module)
+      module->walk([&](kernel::KernelOp launch) { op = launch; });
+    EXPECT_TRUE(op) << body;
+    return op ? Grid::create(op) : nullptr;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+};
+
+std::vector<int64_t> step(int64_t seqs) {
+  std::vector<int64_t> scalars(DSV3_SCALAR_COUNT, 0);
+  scalars[DSV3_SCALAR_TOKENS] = scalars[DSV3_SCALAR_SEQS] = seqs;
+  return scalars;
+}
+
+//===-- attn_plan ---------------------------------------------------------===//
+
+struct Plan {
+  Words items, parts, splits;
+};
+
+/// The definition, sequence by sequence: cuts, slots, and for the even split the partitions.
+Plan expected(const Words &lengths, int64_t max, int64_t pages, int64_t partitions, int64_t capacity) {
+  Plan plan;
+  int64_t slots = 0, total = 0, at = 0;
+  for (int32_t length : lengths)
+    total += (length + 63) / 64;
+  int64_t share = std::max(pages, (total + partitions - 1) / partitions);
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    int64_t n = (lengths[s] + 63) / 64, span = max ? std::max(pages, (n + max - 1) / max) : 0;
+    span += span % 2;
+    std::vector<std::pair<int64_t, int64_t>> pieces;
+    for (int64_t begin = 0; begin < n;) {
+      int64_t end = std::min(n, max ? begin + span : (at + begin) / share * share + share - at);
+      pieces.push_back({begin, end});
+      if (!max && (at + begin) % share == 0)
+        plan.parts.push_back(int32_t(plan.items.size() / 5 + pieces.size() - 1));
+      begin = end;
+    }
+    at += n;
+    plan.splits.push_back(int32_t(slots));
+    for (auto [begin, end] : pieces)
+      plan.items.insert(plan.items.end(), {int32_t(s), int32_t(begin), int32_t(end), pieces.size() > 1 ? int32_t(slots++) : -1, lengths[s]});
+  }
+  plan.splits.resize(size_t(capacity + 1), int32_t(slots));
+  plan.parts.resize(max ? 0 : size_t(partitions + 1), int32_t(plan.items.size() / 5));
+  return plan;
+}
+
+Words words(const Buffer &b, size_t n) {
+  Words w(n);
+  std::memcpy(w.data(), b.data(), n * 4);
+  return w;
+}
+
+struct Case {
+  int64_t max, pages, partitions, capacity;
+  Words lengths;
+};
+
+class PlanCase : public PlanTest, public ::testing::WithParamInterface<Case> {};
+
+/// Items are shared by cost: no partition has more than an equal share and one item beyond it.
+void checkShares(const Words &parts, const Words &items, int64_t partitions) {
+  int64_t count = int64_t(items.size()) / 5, all = 0, most = 0;
+  auto cost = [&](int64_t i) { return items[size_t(i * 5 + 2)] - items[size_t(i * 5 + 1)] + 2; };
+  for (int64_t i = 0; i < count; ++i)
+    all += cost(i), most = std::max<int64_t>(most, cost(i));
+  EXPECT_EQ(parts.front(), 0);
+  EXPECT_EQ(parts.back(), count);
+  for (int64_t p = 0; p < partitions; ++p) {
+    int64_t sum = 0;
+    ASSERT_LE(parts[size_t(p)], parts[size_t(p + 1)]);
+    for (int64_t i = parts[size_t(p)]; i < parts[size_t(p + 1)]; ++i)
+      sum += cost(i);
+    EXPECT_LE(sum, all / partitions + most) << "partition " << p;
+    if (count <= partitions)
+      EXPECT_LE(parts[size_t(p + 1)] - parts[size_t(p)], 1);
+  }
+}
+
+TEST_P(PlanCase, IsWhatTheDefinitionSays) {
+  Case c = GetParam();
+  int64_t n = c.max ? c.capacity * c.max : c.partitions + c.capacity, seqs = int64_t(c.lengths.size());
+  std::string it = tensorText({n, 5}, Elem::I32), pt = tensorText({c.partitions + 1}, Elem::I32), st = tensorText({c.capacity + 1}, Elem::I32);
+  auto grid = compile("%s: !dsv3.seq", "%i = kernel.empty : " + it + "\n%p = kernel.empty : " + pt + "\n%q = kernel.empty : " + st +
+                                           "\n%a, %b, %c = kernel.attn_plan ins(%s) outs(%i, %p, %q : " + it + ", " + pt + ", " + st +
+                                           ") split <max = " + std::to_string(c.max) + ", pages = " + std::to_string(c.pages) + "> site \"s\" -> " + it + ", " +
+                                           pt + ", " + st);
+  ASSERT_TRUE(grid);
+  Plan plan = expected(c.lengths, c.max, c.pages, c.partitions, c.capacity);
+  for (bool backwards : {false, true}) {
+    Buffer lengths = Buffer::of(c.lengths), items(n * 20), parts(c.partitions * 4 + 4), splits(c.capacity * 4 + 4);
+    grid->run({lengths.data(), items.data(), parts.data(), splits.data()}, step(seqs), backwards);
+    EXPECT_TRUE(items.intact() && parts.intact() && splits.intact());
+    EXPECT_EQ(words(items, plan.items.size()), plan.items);
+    EXPECT_EQ(words(splits, plan.splits.size()), plan.splits);
+    Words shares = words(parts, size_t(c.partitions + 1));
+    if (c.max)
+      checkShares(shares, plan.items, c.partitions);
+    else
+      EXPECT_EQ(shares, plan.parts);
+  }
+}
+
+Words many(size_t n, uint32_t longest) {
+  std::mt19937 engine(7);
+  Words lengths(n);
+  for (int32_t &l : lengths)
+    l = int32_t(1 + engine() % longest);
+  return lengths;
+}
+
+INSTANTIATE_TEST_SUITE_P(Splits, PlanCase,
+                         ::testing::Values(Case{8, 8, 132, 8, {1, 64, 65, 512, 513, 4096, 70000}}, Case{8, 2, 132, 128, many(100, 5000)},
+                                           Case{4, 16, 7, 40, many(33, 9000)}, Case{2, 1, 3, 1000, many(1000, 900)}, Case{0, 1, 132, 8, {4096}},
+                                           Case{0, 1, 132, 8, {1, 64, 65, 512, 513, 4096, 70000}}, Case{0, 5, 132, 128, many(128, 5000)},
+                                           Case{0, 4, 16, 8, {1, 1, 640}}, Case{0, 2, 66, 1000, many(1000, 900)}));
+
+//===-- attn_combine ------------------------------------------------------===//
+
+class CombineTest : public PlanTest, public ::testing::WithParamInterface<Elem> {};
+
+TEST_P(CombineTest, SumsTheSlotsOfCutSequencesOnly) {
+  constexpr int64_t kSeqs = 4, kCapacity = 6, kHeads = 3, kLatent = 256, kSlots = 90;
+  Elem e = GetParam();
+  std::string out = tensorText({kCapacity, kHeads, kLatent}, e), partial = tensorText({kSlots, kHeads, kLatent}, Elem::F32);
+  std::string lse = tensorText({kSlots, kHeads}, Elem::F32);
+  auto grid = compile("%p: " + partial + ", %l: " + lse + ", %q: tensor<7xi32>, %s: !dsv3.seq, %o: " + out,
+                      "%r = kernel.attn_combine ins(%p, %l, %q, %s : " + partial + ", " + lse + ", tensor<7xi32>) outs(%o : " + out + ") site \"s\"");
+  ASSERT_TRUE(grid);
+  Words splits = {0, 2, 2, 75, 80, 80, 80}; // 2, none, 73 and 5 parts
+  Array<double> values = randomValues({kSlots, kHeads * kLatent}, Elem::F32, 1), weights = randomValues({kSlots, kHeads}, Elem::F32, 2, 12);
+  Array<double> before = randomValues({kCapacity, kHeads * kLatent}, e, 3), want = before;
+  for (int64_t s = 0; s < kSeqs; ++s)
+    for (int64_t h = 0; h < kHeads && splits[size_t(s)] < splits[size_t(s + 1)]; ++h) {
+      double sum = 0;
+      std::fill_n(want.row(s) + h * kLatent, kLatent, 0.0);
+      for (int64_t i = splits[size_t(s)]; i < splits[size_t(s + 1)]; ++i)
+        sum += std::exp2(weights.row(i)[h]);
+      for (int64_t i = splits[size_t(s)]; i < splits[size_t(s + 1)]; ++i)
+        for (int64_t c = 0; c < kLatent; ++c)
+          want.row(s)[h * kLatent + c] += std::exp2(weights.row(i)[h]) / sum * values.row(i)[h * kLatent + c];
+    }
+  Buffer p = Buffer::of(values, Elem::F32), l = Buffer::of(weights, Elem::F32), q = Buffer::of(splits);
+  for (bool backwards : {false, true}) {
+    Buffer o = Buffer::of(before, e);
+    grid->run({p.data(), l.data(), q.data(), o.data()}, step(kSeqs), backwards);
+    EXPECT_LE(rowError(o.values(want.shape, e), want), e == Elem::F32 ? 1e-5 : 3e-3);
+    Array<double> got = o.values(want.shape, e);
+    for (int64_t whole : {1, 4, 5})
+      EXPECT_EQ(std::vector<double>(got.row(whole), got.row(whole) + kHeads * kLatent),
+                std::vector<double>(before.row(whole), before.row(whole) + kHeads * kLatent));
+  }
+}
+
+TEST_P(CombineTest, GivesTheSameBitsAlone) {
+  constexpr int64_t kHeads = 2, kLatent = 128;
+  Elem e = GetParam();
+  std::string out = tensorText({3, kHeads, kLatent}, e), partial = tensorText({20, kHeads, kLatent}, Elem::F32), lse = tensorText({20, kHeads}, Elem::F32);
+  auto grid = compile("%p: " + partial + ", %l: " + lse + ", %q: tensor<4xi32>, %s: !dsv3.seq, %o: " + out,
+                      "%r = kernel.attn_combine ins(%p, %l, %q, %s : " + partial + ", " + lse + ", tensor<4xi32>) outs(%o : " + out + ") site \"s\"");
+  ASSERT_TRUE(grid);
+  Array<double> values = randomValues({20, kHeads * kLatent}, Elem::F32, 1), weights = randomValues({20, kHeads}, Elem::F32, 2, 5);
+  auto run = [&](const Words &splits, int64_t seqs, int64_t first) {
+    Array<double> v = values, w = weights; // slots from `first` on, moved to the front
+    std::rotate(v.data.begin(), v.data.begin() + first * kHeads * kLatent, v.data.end());
+    std::rotate(w.data.begin(), w.data.begin() + first * kHeads, w.data.end());
+    Buffer p = Buffer::of(v, Elem::F32), l = Buffer::of(w, Elem::F32), q = Buffer::of(splits), o(3 * kHeads * kLatent * bytesOf(e));
+    grid->run({p.data(), l.data(), q.data(), o.data()}, step(seqs), false);
+    return o;
+  };
+  Buffer all = run({0, 6, 13, 20}, 3, 0), alone = run({0, 7, 7, 7}, 1, 6);
+  int64_t row = kHeads * kLatent * bytesOf(e);
+  EXPECT_EQ(std::memcmp(static_cast<char *>(all.data()) + row, alone.data(), size_t(row)), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CombineTest, ::testing::Values(Elem::F32, Elem::BF16));
+
+} // namespace
+} // namespace dsv3::codegen::test
