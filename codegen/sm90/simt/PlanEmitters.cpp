@@ -104,8 +104,8 @@ private:
       auto read = [&](Value from, Value i) { return k.loadScalar(k.i32, k.element(from, i, 4)); };
       k.loop(seq, k.add(partitions, 1), kThreads, [&](Value p) {
         // The first item that starts at `target` or later: of the last sequence that starts at or before it.
-        Value wide = k.mul(k.toI64(p), k.toI64(cost.total)), parties = k.toI64(partitions);
-        Value target = k.toI32(k.divide(k.add(wide, k.sub(parties, k.cint(k.i64, 1))), parties)), found = k.idx(0);
+        // Unsigned: partitions times pages stay below 2^32 for all tokens that a device can cache.
+        Value target = k.divide(k.add(k.mul(p, cost.total), k.sub(partitions, k.idx(1))), partitions), found = k.idx(0);
         for (int64_t stride = kThreads / 2; stride; stride /= 2) {
           Value next = k.add(found, stride);
           Value before = k.bitAnd(k.lt(next, seqs), k.ge(target, read(costs, next)));
