@@ -138,6 +138,15 @@ Result<std::string> compileToPtx(ModuleOp alone, const std::string &kernel) {
   return writePtx(*module, **machine);
 }
 
+std::vector<SharedAccess> accessesOf(ArrayAttr list) {
+  std::vector<SharedAccess> out;
+  for (auto entry : list.getAsRange<DictionaryAttr>()) {
+    auto number = [&](StringRef name) { return entry.getAs<IntegerAttr>(name).getInt(); };
+    out.push_back({entry.getAs<StringAttr>("op").str(), entry.getAs<StringAttr>("instruction").str(), number("count"), number("degree"), number("lost")});
+  }
+  return out;
+}
+
 DeviceKernel describe(LLVM::LLVMFuncOp kernel) {
   DeviceKernel result;
   result.symbol = kernel.getSymName().str();
@@ -150,6 +159,8 @@ DeviceKernel describe(LLVM::LLVMFuncOp kernel) {
     result.dynamicShared = shared.getInt();
   if (auto stages = kernel->getAttrOfType<IntegerAttr>("dsv3.stages"))
     result.stages = stages.getInt();
+  if (auto accesses = kernel->getAttrOfType<ArrayAttr>("dsv3.accesses"))
+    result.accesses = accessesOf(accesses);
   return result;
 }
 

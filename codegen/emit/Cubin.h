@@ -26,6 +26,14 @@ struct KernelResources {
   int64_t barriers = 0;       ///< named barriers; 16 when an id is not constant
 };
 
+/// Warp accesses of shared memory that are alike, from the bank conflict analysis.
+struct SharedAccess {
+  std::string op, instruction; ///< "store", "stmatrix.x4"
+  int64_t count = 1;           ///< in the kernel's text
+  int64_t degree = 1;          ///< 1: no conflict
+  int64_t lost = 0;            ///< cycles each time
+};
+
 struct DeviceKernel {
   std::string symbol;                       ///< entry name, in both texts
   std::string ptx;                          ///< for another driver, or for JIT where there is no cubin; sm_90a only
@@ -34,6 +42,7 @@ struct DeviceKernel {
   int64_t threads = 0;                      ///< nvvm.reqntid; 0 when the kernel does not fix it
   int64_t dynamicShared = 0;                ///< attribute dsv3.smem of the kernel, bytes; 0 without
   int64_t stages = 0;                       ///< attribute dsv3.stages: of its deepest ring; 0 without
+  std::optional<std::vector<SharedAccess>> accesses; ///< attribute dsv3.accesses; nothing when not analysed
 };
 
 /// The kernels in the order of the module.

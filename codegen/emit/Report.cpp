@@ -16,6 +16,7 @@ KernelReport reportOf(const DeviceKernel &kernel, const Multiprocessor &sm) {
   r.threads = kernel.threads;
   r.sharedBytes = kernel.dynamicShared;
   r.stages = kernel.stages;
+  r.accesses = kernel.accesses;
   if (!kernel.resources || kernel.threads <= 0)
     return r;
   r.assembled = true;
@@ -43,6 +44,25 @@ std::vector<KernelReport> reportOf(const DeviceCode &code) {
   return reports;
 }
 
+/// The worst degree; "-" when unknown.
+static std::string worstConflict(const KernelReport &r) {
+  if (!r.accesses)
+    return "-";
+  int64_t worst = 1;
+  for (const SharedAccess &a : *r.accesses)
+    worst = std::max(worst, a.degree);
+  return std::to_string(worst);
+}
+
+static nlohmann::json accessesToJson(const KernelReport &r) {
+  if (!r.accesses)
+    return nullptr;
+  nlohmann::json out = nlohmann::json::array();
+  for (const SharedAccess &a : *r.accesses)
+    out.push_back({{"op", a.op}, {"instruction", a.instruction}, {"count", a.count}, {"degree", a.degree}, {"lost", a.lost}});
+  return out;
+}
+
 std::string toText(const std::vector<KernelReport> &reports) {
   size_t width = 6;
   for (const KernelReport &r : reports)
@@ -51,16 +71,19 @@ std::string toText(const std::vector<KernelReport> &reports) {
   llvm::raw_string_ostream os(out);
   auto name = [&](llvm::StringRef text) { os << llvm::left_justify(text, unsigned(width)); };
   name("kernel");
-  os << "  threads  regs  spill  shared  stages  blocks/sm  warps  limit\n";
+  os << "  threads  regs  spill  shared  stages  conflicts  blocks/sm  warps  limit\n";
   for (const KernelReport &r : reports) {
     name(r.kernel);
     os << llvm::format("  %7lld", (long long)r.threads);
     if (r.assembled)
-      os << llvm::format("  %4lld  %5lld  %6lld  %6lld  %9lld  %4.0f%%  ", (long long)r.registers, (long long)r.spillBytes, (long long)r.sharedBytes,
-                         (long long)r.stages, (long long)r.blocks, 100 * r.occupancy)
+      os << llvm::format("  %4lld  %5lld  %6lld  %6lld  %9s  %9lld  %4.0f%%  ", (long long)r.registers, (long long)r.spillBytes, (long long)r.sharedBytes,
+                         (long long)r.stages, worstConflict(r).c_str(), (long long)r.blocks, 100 * r.occupancy)
          << r.limit << "\n";
     else
-      os << llvm::format("     ?      ?  %6lld  %6lld          ?      ?  not assembled\n", (long long)r.sharedBytes, (long long)r.stages);
+      os << llvm::format("     ?      ?  %6lld  %6lld  %9s          ?      ?  not assembled\n", (long long)r.sharedBytes, (long long)r.stages, worstConflict(r).c_str());
+    for (const SharedAccess &a : r.accesses.value_or(std::vector<SharedAccess>()))
+      if (a.degree > 1)
+        os << "  " << a.count << " x " << a.op << " by " << a.instruction << ": " << a.degree << "-way bank conflict\n";
   }
   return out;
 }
@@ -78,7 +101,8 @@ nlohmann::json toJson(const std::vector<KernelReport> &reports) {
                    {"stages", r.stages ? nlohmann::json(r.stages) : nlohmann::json()},
                    {"blocks_per_sm", known(r.blocks)},
                    {"occupancy", known(r.occupancy)},
-                   {"limit", known(r.limit)}});
+                   {"limit", known(r.limit)},
+                   {"accesses", accessesToJson(r)}});
   }
   return out;
 }

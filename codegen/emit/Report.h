@@ -26,16 +26,19 @@ struct KernelReport {
   int64_t stages = 0;      ///< of the deepest ring; 0: none
   int64_t blocks = 0;      ///< that fit a multiprocessor at once
   double occupancy = 0;    ///< warps of these blocks of all that fit
+  std::optional<std::vector<SharedAccess>> accesses; ///< of shared memory, with their bank conflicts; nothing when not analysed
   std::string limit;       ///< what keeps one more block out: "registers", "shared memory", "threads" or "blocks"
 };
 
 KernelReport reportOf(const DeviceKernel &kernel, const Multiprocessor &sm = {});
 std::vector<KernelReport> reportOf(const DeviceCode &code);
 
-/// A table for people, one line per kernel, widest kernel name first column; ends with a newline.
+/// A table for people, one line per kernel, widest kernel name first column; ends with a newline. `conflicts` is the worst
+/// bank conflict degree; a line below names each access that has one.
 std::string toText(const std::vector<KernelReport> &reports);
 /// [{"kernel": ..., "assembled": ..., "threads": ..., "registers": ..., "spill_bytes": ..., "shared_bytes": ..., "stages": ...,
-///   "blocks_per_sm": ..., "occupancy": ..., "limit": ...}]; what is unknown is null.
+///   "blocks_per_sm": ..., "occupancy": ..., "limit": ..., "accesses": [{"op": ..., "instruction": ..., "count": ..., "degree": ...,
+///   "lost": ...}]}]; what is unknown is null.
 nlohmann::json toJson(const std::vector<KernelReport> &reports);
 
 } // namespace dsv3::codegen

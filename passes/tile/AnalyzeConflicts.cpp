@@ -4,6 +4,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 
 namespace dsv3 {
@@ -20,7 +22,24 @@ class AnalyzeConflicts : public impl::TileAnalyzeConflictsPassBase<AnalyzeConfli
     bool bad = false;
     getOperation()->walk([&](Operation *op) { bad |= failed(analyze(op)); });
     if (bad)
-      signalPassFailure();
+      return signalPassFailure();
+    getOperation()->walk([](tile::KernelOp kernel) { summarise(kernel); });
+  }
+
+  /// For the report: equal accesses are counted together. Helper functions are seen where they are inlined.
+  static void summarise(tile::KernelOp kernel) {
+    Builder b(kernel.getContext());
+    llvm::MapVector<std::tuple<StringRef, StringRef, unsigned, uint64_t>, int64_t> counts;
+    for (const tile::AccessEntry &a : tile::accessesOf(kernel))
+      ++counts[{a.op->getName().stripDialect(), a.instruction, a.degree, a.excess}];
+    SmallVector<Attribute> list;
+    for (auto &[key, count] : counts) {
+      auto [op, instruction, degree, excess] = key;
+      list.push_back(b.getDictionaryAttr({b.getNamedAttr("count", b.getI64IntegerAttr(count)), b.getNamedAttr("degree", b.getI64IntegerAttr(degree)),
+                                          b.getNamedAttr("instruction", b.getStringAttr(instruction)), b.getNamedAttr("lost", b.getI64IntegerAttr(int64_t(excess))),
+                                          b.getNamedAttr("op", b.getStringAttr(op))}));
+    }
+    kernel->setAttr("tile.accesses", b.getArrayAttr(list));
   }
 
   static LogicalResult checkOperands(Operation *op) {

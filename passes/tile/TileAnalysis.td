@@ -10,7 +10,8 @@ def TileAnalyzeConflictsPass : Pass<"dsv3-tile-analyze-conflicts"> {
     In: tile.kernel ops whose buffers have layouts. Out: the same; `load`, `store`, `zero` and `write via` carry
     `tile.access` (the instruction, e.g. "stmatrix.x4") and `tile.degree` (i32; 1 = no conflict): the worst phase of the
     worst instruction. `mma`, `copy` and `put` carry `tile.degree = 1`: their hardware reads canonical layouts without
-    conflicts, and refuses others. A remark names each access whose degree is not 1.
+    conflicts, and refuses others. A remark names each access whose degree is not 1. The kernel carries `tile.accesses`,
+    a list of {op, instruction, count, degree, lost} with equal ones counted together, which reaches the report.
 
     A buffer's place does not change degrees: views start on whole patterns of their layout (T9).
 

@@ -63,6 +63,8 @@ LogicalResult KernelLowering::createFunction() {
     stages = std::max<int64_t>(stages, ring.getRing().getStages());
   if (stages)
     func->setAttr("dsv3.stages", b.getI64IntegerAttr(stages));
+  if (Attribute accesses = kernel->getAttr("tile.accesses"))
+    func->setAttr("dsv3.accesses", accesses);
   Block *entry = func.addEntryBlock(b);
   b.setInsertionPointToEnd(entry);
   size_t at = 0;

@@ -52,9 +52,11 @@ TEST(Report, TextAndJsonSayTheSame) {
   DeviceKernel k = kernel("a_kernel_with_a_name", 384, 168, 229440);
   k.stages = 4;
   k.resources->spillLoads = 8;
+  k.accesses = {{"store", "stmatrix.x4", 2, 1, 0}, {"load", "ld.shared", 1, 4, 96}};
   std::vector<KernelReport> reports = {reportOf(k)};
-  EXPECT_EQ(toText(reports), "kernel                threads  regs  spill  shared  stages  blocks/sm  warps  limit\n"
-                             "a_kernel_with_a_name      384   168      8  229440       4          1    19%  registers\n");
+  EXPECT_EQ(toText(reports), "kernel                threads  regs  spill  shared  stages  conflicts  blocks/sm  warps  limit\n"
+                             "a_kernel_with_a_name      384   168      8  229440       4          4          1    19%  registers\n"
+                             "  1 x load by ld.shared: 4-way bank conflict\n");
   nlohmann::json j = toJson(reports)[0];
   EXPECT_EQ(j["kernel"], "a_kernel_with_a_name");
   EXPECT_EQ(j["registers"], 168);
@@ -62,6 +64,9 @@ TEST(Report, TextAndJsonSayTheSame) {
   EXPECT_EQ(j["shared_bytes"], 229440);
   EXPECT_EQ(j["stages"], 4);
   EXPECT_EQ(j["blocks_per_sm"], 1);
+  EXPECT_EQ(j["accesses"][0]["instruction"], "stmatrix.x4");
+  EXPECT_EQ(j["accesses"][1]["degree"], 4);
+  EXPECT_TRUE(toJson({reportOf(kernel("simt", 128, 32, 0))})[0]["accesses"].is_null());
 }
 
 } // namespace dsv3::codegen

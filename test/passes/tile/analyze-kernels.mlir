@@ -8,6 +8,7 @@
 // GEMM: store {{.*}} {tile.access = "stmatrix.x4", tile.degree = 1 : i32}
 // GEMM: put {{.*}} {tile.degree = 1 : i32}
 
+// MLA: tile.accesses = [{count = 2 : i64, degree = 1 : i64, instruction = "st.shared.v4", lost = 0 : i64, op = "zero"}
 // MLA: zero {{.*}} {tile.access = "st.shared.v4", tile.degree = 1 : i32}
 // MLA: store {{.*}} {tile.access = "stmatrix.x4", tile.degree = 1 : i32}
 // MLA: store {{.*}} {tile.access = "st.shared", tile.degree = 1 : i32}
