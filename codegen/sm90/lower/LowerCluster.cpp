@@ -12,10 +12,11 @@ void KernelLowering::initialiseCluster() {
     auto offset = r->getAttrOfType<IntegerAttr>(plan::kCluster);
     if (!offset)
       continue;
-    for (int64_t i = 0; i < 2 * r.getWarpgroups(); ++i) // every warp of this warpgroup in every block
+    const int64_t warpgroups = r.getWarpgroups();
+    for (int64_t i = 0; i < 2 * warpgroups; ++i) // every warp of this warpgroup in every block
       ptx.mbarrierInit(ptx.add(smem, offset.getInt() + 8 * i), 4 * kernel.getCluster());
-    for (int64_t i = 0; i < 4 * r.getWarpgroups(); ++i)
-      ptx.stShared(smem, offset.getInt() + 16 * r.getWarpgroups() + 4 * i, {ptx.i32(0)});
+    for (int64_t i = 0; i < 4 * warpgroups; ++i)
+      ptx.stShared(smem, offset.getInt() + 16 * warpgroups + 4 * i, {ptx.i32(0)});
   }
 }
 

@@ -52,13 +52,17 @@ LogicalResult KernelLowering::lowerMma(tile::MmaOp op) {
   Value startB = ptx.add(slotType ? bufferOf(ring, s, 0) : scalar(op.getB()), db->start);
   Value descB = ptx.opaque(ptx.descriptor(startB, db->bits()));
   Value descA = bufA ? ptx.opaque(ptx.descriptor(ptx.add(scalar(op.getA()), da->start), da->bits())) : Value();
-  const Regs a = bufA ? Regs() : values.lookup(op.getA());
+  Regs a = bufA ? Regs() : values.lookup(op.getA());
 
   const Presence presenceOfAcc = presence(op.getAcc());
   Regs acc = presenceOfAcc == Presence::None ? Regs() : values.lookup(op.getAcc());
   Value scaleD;
   if (presenceOfAcc == Presence::Maybe)
     scaleD = acc.pop_back_val();
+  // What defines registers of the product must not sink behind its fence (ptxas C7513).
+  ptx.pin(a);
+  if (tile::isFragment(op.getAcc().getType()))
+    ptx.pin(acc);
 
   auto step = [&](int64_t k) {
     auto offset = [&](Value desc, int64_t bytes) { return ptx.add(desc, bytes >> 4); };

@@ -241,7 +241,7 @@ void Ptx::bulkWait(int64_t pending, bool readsOnly, Value predicate) {
 void Ptx::fenceProxyAsync() { ptx("fence.proxy.async.shared::cta;", "", {}, {}); }
 void Ptx::wgmmaFence() { ptx("wgmma.fence.sync.aligned;", "", {}, {}); }
 void Ptx::wgmmaCommit() { ptx("wgmma.commit_group.sync.aligned;", "", {}, {}); }
-void Ptx::wgmmaWait(int64_t pending, MutableArrayRef<Value> values) {
+void Ptx::passThrough(llvm::StringRef text, MutableArrayRef<Value> values, bool memory) {
   SmallVector<Type> types;
   std::string outputs, inputs;
   for (auto [i, v] : llvm::enumerate(values)) {
@@ -249,8 +249,15 @@ void Ptx::wgmmaWait(int64_t pending, MutableArrayRef<Value> values) {
     outputs += std::string(i ? ",=" : "=") + letter(v.getType());
     inputs += (i ? "," : "") + std::to_string(i);
   }
-  Regs out = ptx("wgmma.wait_group.sync.aligned " + std::to_string(pending) + ";", joined({outputs, inputs}), types, ValueRange(values));
+  Regs out = ptx(text, joined({outputs, inputs}), types, ValueRange(values), /*effects=*/true, memory);
   llvm::copy(out, values.begin());
+}
+void Ptx::wgmmaWait(int64_t pending, MutableArrayRef<Value> values) {
+  passThrough("wgmma.wait_group.sync.aligned " + std::to_string(pending) + ";", values, /*memory=*/true);
+}
+void Ptx::pin(MutableArrayRef<Value> values) {
+  if (!values.empty())
+    passThrough("", values, /*memory=*/false);
 }
 void Ptx::marker(llvm::StringRef text) { ptx(("// " + text).str(), "", {}, {}, /*effects=*/true, /*memory=*/false); }
 

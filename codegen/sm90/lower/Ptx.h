@@ -98,6 +98,8 @@ public:
   /// Waits until at most `pending` groups are in flight. The values named come out as if computed here, so that no read of
   /// an accumulator and no overwriting of an A register can move above it.
   void wgmmaWait(int64_t pending, llvm::MutableArrayRef<mlir::Value> values);
+  /// The values come out as if computed here: nothing that defines them can sink below.
+  void pin(llvm::MutableArrayRef<mlir::Value> values);
   /// Distinct code: keeps LLVM from merging the ends of paths, or from turning a branch into selects.
   void marker(llvm::StringRef text);
 
@@ -142,6 +144,7 @@ private:
   /// Inline PTX. `results` empty: none. `effects`: may not be moved, removed or merged; `memory`: clobbers memory.
   Regs ptx(llvm::StringRef text, llvm::StringRef constraints, mlir::TypeRange results, mlir::ValueRange operands, bool effects = true,
            bool memory = true);
+  void passThrough(llvm::StringRef text, llvm::MutableArrayRef<mlir::Value> values, bool memory);
   Regs wgmma(const Wgmma &w, mlir::ValueRange a, mlir::Value bDesc, mlir::ValueRange acc, mlir::Value scaleD);
 
   mlir::OpBuilder &b;

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
 
 namespace dsv3::codegen {
 
@@ -13,5 +14,8 @@ namespace dsv3::codegen {
 #include "codegen/sm90/lower/TilePasses.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "codegen/sm90/lower/TilePasses.h.inc"
+
+/// From kernels whose layouts are chosen to functions of one thread: inline, peel, allocate, lower. On a gpu.module.
+void addTileLowering(mlir::OpPassManager &pm);
 
 } // namespace dsv3::codegen

@@ -1,12 +1,15 @@
 // The walk: control flow, scalars, and which file lowers which op.
 #include "codegen/sm90/lower/Lowering.h"
 #include "codegen/sm90/lower/TilePasses.h"
+#include "passes/tile/TilePasses.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 
@@ -300,5 +303,23 @@ struct TileToNvvmPass : impl::TileToNvvmPassBase<TileToNvvmPass> {
   }
 };
 } // namespace
+
+/// Without merging of blocks, which would undo what kernels keep apart on purpose.
+static void addCleanup(OpPassManager &pm) {
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  pm.addPass(createCanonicalizerPass(config));
+  pm.addPass(createCSEPass());
+}
+
+void addTileLowering(OpPassManager &pm) {
+  pm.addPass(createInlinerPass());
+  pm.addPass(createSymbolDCEPass());
+  addCleanup(pm);
+  pm.addPass(createTilePeelPass());
+  addCleanup(pm);
+  pm.addPass(createTileAllocatePass());
+  pm.addPass(createTileToNvvmPass());
+}
 
 } // namespace dsv3::codegen

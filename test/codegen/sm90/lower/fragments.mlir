@@ -1,0 +1,73 @@
+// Arithmetic on fragments, register by register.
+// RUN: dsv3-opt %s --dsv3-tile-peel --dsv3-tile-allocate --dsv3-tile-to-nvvm --split-input-file | FileCheck %s
+
+!F = tensor<64x16xf32, #tile.frag<acc>>
+!I = tensor<64x16xi32, #tile.frag<acc>>
+!M = tensor<64x16xi1, #tile.frag<acc>>
+!H = tensor<64x16xbf16, #tile.frag<acc>>
+!R = tensor<64xf32, #tile.frag<row>>
+!Q = tensor<64x4xf32, #tile.frag<quad>>
+// CHECK-LABEL: llvm.func @arith(
+tile.kernel @arith(%g: !tile.gmem<?x16xf32>, %o: !tile.gmem<?x16xbf16>, %p: !tile.gmem<?xf32>, %c: f32) {
+  role @work warpgroups(1) as %i {
+    %c0 = arith.constant 0 : i32
+    %f = read %g[%c0, %c0] : !tile.gmem<?x16xf32> -> !F
+    // Two rows a thread: a tree over 4 registers of each, then two shuffles.
+    // CHECK: %[[A:.*]] = arith.maxnumf %{{.*}}, %{{.*}} : f32
+    // CHECK: %[[B:.*]] = arith.maxnumf %{{.*}}, %{{.*}} : f32
+    // CHECK: %[[T:.*]] = arith.maxnumf %[[A]], %[[B]] : f32
+    // CHECK: llvm.nvvm.shfl.sync.bfly.f32
+    // CHECK: arith.maxnumf
+    // CHECK: llvm.nvvm.shfl.sync.bfly.f32
+    // CHECK: %[[ROW0:.*]] = arith.maxnumf
+    // CHECK: llvm.nvvm.shfl.sync.bfly.f32
+    // CHECK: llvm.nvvm.shfl.sync.bfly.f32
+    // CHECK: %[[ROW1:.*]] = arith.maxnumf
+    %r = reduce max %f dim 1 : !F -> !R
+    %b = bcast %r : !R -> !F
+    // Registers 4j + 2h + i: rows alternate in pairs.
+    // CHECK: arith.subf %{{.*}}, %[[ROW0]] : f32
+    // CHECK: arith.subf %{{.*}}, %[[ROW0]] : f32
+    // CHECK: arith.subf %{{.*}}, %[[ROW1]] : f32
+    // CHECK: arith.subf %{{.*}}, %[[ROW1]] : f32
+    // CHECK: arith.subf %{{.*}}, %[[ROW0]] : f32
+    %d = arith.subf %f, %b : !F
+    // CHECK-COUNT-8: math.exp2 %{{.*}} fastmath<afn> : f32
+    %e = math.exp2 %d fastmath<afn> : !F
+    // Columns of a thread: 2 (lane % 4) + {0, 1} + 8 j.
+    %n = iota dim 1 : !I
+    %lim = arith.constant dense<9> : !I
+    // CHECK-COUNT-8: arith.cmpi slt
+    %in = arith.cmpi slt, %n, %lim : !I
+    %zero = arith.constant dense<0.0> : !F
+    // CHECK-COUNT-8: arith.select
+    %x = arith.select %in, %e, %zero : !M, !F
+    // In the thread only: no shuffle.
+    // CHECK-NOT: shfl
+    %q = reduce add %x dim 1 : !F -> !Q
+    // CHECK-COUNT-4: cvt.rn.bf16x2.f32
+    %h = arith.truncf %x : !F to !H
+    // CHECK-COUNT-4: llvm.nvvm.shfl.sync.bfly.f32
+    %s = reduce add %q dim 1 : !Q -> !R
+    write %h, %o[%c0, %c0] : !H, !tile.gmem<?x16xbf16>
+    write %s, %p[%c0] : !R, !tile.gmem<?xf32>
+  }
+}
+
+// -----
+
+!E = tensor<64x32xf8E4M3FN, #tile.frag<acc>>
+!H = tensor<64x32xbf16, #tile.frag<acc>>
+!W = tensor<64x32xf32, #tile.frag<acc>>
+// CHECK-LABEL: llvm.func @narrow(
+tile.kernel @narrow(%g: !tile.gmem<?x32xf32>, %o: !tile.gmem<?x32xbf16>) {
+  role @work warpgroups(1) as %i {
+    %c0 = arith.constant 0 : i32
+    %f = read %g[%c0, %c0] : !tile.gmem<?x32xf32> -> !W
+    // CHECK-COUNT-4: cvt.rn.satfinite.e4m3x2.f32 l
+    %e = arith.truncf %f : !W to !E
+    // CHECK-COUNT-8: mul.rn.bf16x2
+    %h = expand %e : !E -> !H
+    write %h, %o[%c0, %c0] : !H, !tile.gmem<?x32xbf16>
+  }
+}
