@@ -106,7 +106,7 @@ private:
       sums[side] = t.alloc(vector);
     gates = {t.gate(kSide[0], kSide[1]), t.gate(kSide[1], kSide[0])};
     gateEnd = t.gate(kSide[0], kSide[1], /*mutual=*/true);
-    work = t.list(args[5], args[6], t.ci(shape.headTiles()), {"tile", "seq", "begin", "end", "slot", "context"});
+    work = t.list(args[5], args[6], t.ci(shape.headTiles()), {"tile", "seq", "begin", "end", "part", "context"});
   }
 
   /// Row of the cache, as rows of 576 lanes, where the layer begins. Only bytes need 64 bits.
