@@ -1,6 +1,6 @@
 // Four warpgroups add partial sums; whose turn it is to add rotates, stages of the exchange do so faster. The owner waits
 // for the free barrier too, although it stores nothing: its full barrier is waited for by another warpgroup each time, so
-// that one that runs ahead meets the parity of the phase before (found on the device first, by hanging results).
+// that one that runs ahead meets the parity of the phase before (a hang on a device taught this).
 // RUN: dsv3-opt %s --dsv3-tile-check-protocol="seeds=24 dims=64,8 args=2048"
 // RUN: sed -e '/FREE-OF-OWNER/d' %s > %t.mlir
 // RUN: not dsv3-opt %t.mlir --dsv3-tile-check-protocol="seeds=24 dims=64,8 args=2048" 2>&1 | FileCheck %s
