@@ -122,6 +122,16 @@ void SimtBuilder::storeF32(Type elem, ArrayRef<Value> lanes, Value address) {
   storeWords(words, address);
 }
 
+void SimtBuilder::storeE4M3(ArrayRef<Value> lanes, Value address) {
+  SmallVector<Value> words;
+  auto pair = [&](size_t i) { // the first argument becomes the upper byte
+    return arith::ExtUIOp::create(b, i32, intrinsic(i16, "llvm.nvvm.ff.to.e4m3x2.rn", {lanes[i + 1], lanes[i]}));
+  };
+  for (size_t i = 0; i < lanes.size(); i += 4)
+    words.push_back(bitOr(pair(i), shl(pair(i + 2), 16)));
+  storeWords(words, address);
+}
+
 //===-- Arithmetic --------------------------------------------------------===//
 
 Value SimtBuilder::toI32(Value v) { return arith::TruncIOp::create(b, i32, v); }
@@ -163,8 +173,21 @@ Value SimtBuilder::log2Fast(Value x) { return intrinsic(f32, "llvm.nvvm.lg2.appr
 Value SimtBuilder::rsqrt(Value x) {
   Value r = intrinsic(f32, "llvm.nvvm.rsqrt.approx.ftz.f", x);
   // r (1 + e / 2) with e = 1 - x r^2
-  Value e = fma(fmul(x, r), fsub(cf(f32, 0.0), r), cf(f32, 1.0));
+  Value e = fma(fmul(x, r), negate(r), cf(f32, 1.0));
   return fma(fmul(r, cf(f32, 0.5)), e, r);
+}
+
+Value SimtBuilder::negate(Value x) { return arith::NegFOp::create(b, x); }
+Value SimtBuilder::magnitude(Value x) { return bitcast(f32, bitAnd(bitcast(i32, x), cint(i32, 0x7fffffff))); }
+
+Value SimtBuilder::reciprocal(Value x) {
+  Value r = intrinsic(f32, "llvm.nvvm.rcp.approx.ftz.f", x);
+  return fma(fma(negate(x), r, cf(f32, 1.0)), r, r);
+}
+
+Value SimtBuilder::quotient(Value a, Value c, Value inverse) {
+  Value q = fmul(a, inverse), rest = fma(negate(q), c, a);
+  return fma(rest, inverse, q);
 }
 
 Value SimtBuilder::siluFast(Value x) {

@@ -45,6 +45,8 @@ public:
   Lanes loadF32(Type elem, Value address, int64_t n, bool readOnly = false);
   /// Rounds to `elem` (to nearest, ties to even) and stores.
   void storeF32(Type elem, ArrayRef<Value> lanes, Value address);
+  /// Rounds to f8E4M3FN, at most 448 in magnitude, and stores a multiple of four.
+  void storeE4M3(ArrayRef<Value> lanes, Value address);
   /// Consecutive 32-bit integers, as loadF32.
   SmallVector<Value> loadI32(Value address, int64_t n, bool readOnly = false);
   /// Stores words of one 32-bit type, 16 bytes at a time.
@@ -72,6 +74,13 @@ public:
   /// 1 / sqrt(x) for x in [2^-126, 2^127]: an approximation and one Newton step, relative error below 1.3e-7. Unlike
   /// division and square root it has no slow path, so nothing is spilled around a call.
   Value rsqrt(Value x);
+  Value negate(Value x);
+  Value magnitude(Value x); ///< |x|
+  /// 1 / x for x in [2^-100, 2^100], nearly always the nearest float.
+  Value reciprocal(Value x);
+  /// a / c without a slow path, from `inverse`, the nearest float to 1 / c: the nearest float to the quotient, as long
+  /// as neither it nor a product of it leaves the normal numbers (Markstein's correction, 1990).
+  Value quotient(Value a, Value c, Value inverse);
   /// x / (1 + e^-x) with approximate exponential and reciprocal: relative error below 1e-6 for |x| <= 16, growing with
   /// |x| to 6e-6 at 87; below -88 the result is -0.
   Value siluFast(Value x);

@@ -99,6 +99,7 @@ void addSimtEmitters(KernelRegistry &r) {
   addCacheEmitters90(r);
   addExpertEmitters90(r);
   addPlanEmitters90(r);
+  addQuantEmitters90(r);
 }
 
 } // namespace dsv3::codegen

@@ -69,5 +69,6 @@ void addRowEmitters90(KernelRegistry &);
 void addCacheEmitters90(KernelRegistry &);
 void addExpertEmitters90(KernelRegistry &);
 void addPlanEmitters90(KernelRegistry &);
+void addQuantEmitters90(KernelRegistry &);
 
 } // namespace dsv3::codegen

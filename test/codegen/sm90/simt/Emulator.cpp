@@ -1,6 +1,7 @@
 #include "test/codegen/sm90/simt/Emulator.h"
 
 #include "codegen/emit/Cubin.h"
+#include "runtime/core/DType.h"
 
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -84,6 +85,7 @@ void syncBlock(int32_t) { meet(Meet::Block); }
 float exp2Fast(float x) { return flushed(std::exp2(flushed(x))); }
 float log2Fast(float x) { return std::log2(flushed(x)); }
 float rsqrt(float x) { return std::sqrt(1.0f / flushed(x)); }
+uint16_t toE4M3Pair(float high, float low) { return uint16_t(floatToE4m3(high) << 8 | floatToE4m3(low)); }
 float reciprocal(float x) { return flushed(1.0f / flushed(x)); }
 
 const std::map<std::string, void *> &instructions() {
@@ -103,6 +105,7 @@ const std::map<std::string, void *> &instructions() {
       {"llvm.nvvm.ex2.approx.ftz.f32", (void *)exp2Fast},
       {"llvm.nvvm.lg2.approx.ftz.f", (void *)log2Fast},
       {"llvm.nvvm.rsqrt.approx.ftz.f", (void *)rsqrt},
+      {"llvm.nvvm.ff.to.e4m3x2.rn", (void *)toE4M3Pair},
       {"llvm.nvvm.rcp.approx.ftz.f", (void *)reciprocal},
   };
   return table;

@@ -1,53 +1,15 @@
 // The plan that cuts sequences, and the sum of their parts.
-#include "codegen/emit/Cubin.h"
-#include "test/codegen/sm90/simt/Grid.h"
-#include "test/codegen/x86/Harness.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
-
-#include <gtest/gtest.h>
+#include "test/codegen/sm90/simt/DeviceTest.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 
-using namespace mlir;
-
 namespace dsv3::codegen::test {
 namespace {
 
 using Words = std::vector<int32_t>;
-
-class PlanTest : public ::testing::Test {
-protected:
-  PlanTest() {
-    DialectRegistry registry;
-    registerDeviceDialects(registry);
-    registry.insert<ir::Dsv3Dialect, kernel::KernelDialect, func::FuncDialect>();
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-  }
-
-  std::shared_ptr<const Grid> compile(const std::string &args, const std::string &body) {
-    module = parseSourceString<ModuleOp>("func.func @f(" + args + ") {\n" + body + "\n  return\n}", &context);
-    kernel::KernelOp op;
-    if (module)
-      module->walk([&](kernel::KernelOp launch) { op = launch; });
-    EXPECT_TRUE(op) << body;
-    return op ? Grid::create(op) : nullptr;
-  }
-
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-};
-
-std::vector<int64_t> step(int64_t seqs) {
-  std::vector<int64_t> scalars(DSV3_SCALAR_COUNT, 0);
-  scalars[DSV3_SCALAR_TOKENS] = scalars[DSV3_SCALAR_SEQS] = seqs;
-  return scalars;
-}
 
 //===-- attn_plan ---------------------------------------------------------===//
 
@@ -94,7 +56,7 @@ struct Case {
   Words lengths;
 };
 
-class PlanCase : public PlanTest, public ::testing::WithParamInterface<Case> {};
+class PlanCase : public DeviceTest, public ::testing::WithParamInterface<Case> {};
 
 /// Items are shared by cost: no partition has more than an equal share and one item beyond it.
 void checkShares(const Words &parts, const Words &items, int64_t partitions) {
@@ -127,7 +89,7 @@ TEST_P(PlanCase, IsWhatTheDefinitionSays) {
   Plan plan = expected(c.lengths, c.max, c.pages, c.partitions, c.capacity);
   for (bool backwards : {false, true}) {
     Buffer lengths = Buffer::of(c.lengths), items(n * 20), parts(c.partitions * 4 + 4), splits(c.capacity * 4 + 4);
-    grid->run({lengths.data(), items.data(), parts.data(), splits.data()}, step(seqs), backwards);
+    grid->run({lengths.data(), items.data(), parts.data(), splits.data()}, step(seqs, seqs), backwards);
     EXPECT_TRUE(items.intact() && parts.intact() && splits.intact());
     EXPECT_EQ(words(items, plan.items.size()), plan.items);
     EXPECT_EQ(words(splits, plan.splits.size()), plan.splits);
@@ -155,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Splits, PlanCase,
 
 //===-- attn_combine ------------------------------------------------------===//
 
-class CombineTest : public PlanTest, public ::testing::WithParamInterface<Elem> {};
+class CombineTest : public DeviceTest, public ::testing::WithParamInterface<Elem> {};
 
 TEST_P(CombineTest, SumsTheSlotsOfCutSequencesOnly) {
   constexpr int64_t kSeqs = 4, kCapacity = 6, kHeads = 3, kLatent = 256, kSlots = 90;
@@ -181,7 +143,7 @@ TEST_P(CombineTest, SumsTheSlotsOfCutSequencesOnly) {
   Buffer p = Buffer::of(values, Elem::F32), l = Buffer::of(weights, Elem::F32), q = Buffer::of(splits);
   for (bool backwards : {false, true}) {
     Buffer o = Buffer::of(before, e);
-    grid->run({p.data(), l.data(), q.data(), o.data()}, step(kSeqs), backwards);
+    grid->run({p.data(), l.data(), q.data(), o.data()}, step(kSeqs, kSeqs), backwards);
     EXPECT_LE(rowError(o.values(want.shape, e), want), e == Elem::F32 ? 1e-5 : 3e-3);
     Array<double> got = o.values(want.shape, e);
     for (int64_t whole : {1, 4, 5})
@@ -203,7 +165,7 @@ TEST_P(CombineTest, GivesTheSameBitsAlone) {
     std::rotate(v.data.begin(), v.data.begin() + first * kHeads * kLatent, v.data.end());
     std::rotate(w.data.begin(), w.data.begin() + first * kHeads, w.data.end());
     Buffer p = Buffer::of(v, Elem::F32), l = Buffer::of(w, Elem::F32), q = Buffer::of(splits), o(3 * kHeads * kLatent * bytesOf(e));
-    grid->run({p.data(), l.data(), q.data(), o.data()}, step(seqs), false);
+    grid->run({p.data(), l.data(), q.data(), o.data()}, step(seqs, seqs), false);
     return o;
   };
   Buffer all = run({0, 6, 13, 20}, 3, 0), alone = run({0, 7, 7, 7}, 1, 6);

@@ -1,14 +1,9 @@
 // Thread-level kernels at the sizes of DeepSeek-V3: what ptxas says of them, and what their text must have. Their values
 // are tested where the x86 kernels' are, by emulation.
-#include "codegen/emit/Cubin.h"
-#include "codegen/emit/Ptxas.h"
-#include "codegen/sm90/simt/SimtEmitter.h"
+#include "test/codegen/sm90/simt/DeviceTest.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
-
-#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -22,32 +17,16 @@ struct Case {
 };
 void PrintTo(const Case &c, std::ostream *os) { *os << c.name; }
 
-class SimtKernels : public ::testing::TestWithParam<Case> {
+class SimtKernels : public test::DeviceTest, public ::testing::WithParamInterface<Case> {
 protected:
-  SimtKernels() {
-    DialectRegistry registry;
-    registerDeviceDialects(registry);
-    registry.insert<ir::Dsv3Dialect, kernel::KernelDialect>();
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-  }
-
-  /// The one launch of a decode program of 128 tokens, bound.
-  kernel::KernelOp bind(const std::string &args, const std::string &body) {
-    source = parseSourceString<ModuleOp>("dsv3.program @p(" + args + ") attributes {tokens = 128 : i64} {\n" + body + "\n  dsv3.return\n}", &context);
-    kernel::KernelOp op;
-    if (source)
-      source->walk([&](kernel::KernelOp launch) { op = launch; });
-    if (!op)
-      return op;
+  void bind(kernel::KernelOp op) {
     emitter = sm90Registry().lookup(op);
     EXPECT_EQ(emitter->whyIllegal(op), "");
     op->setAttr("numerics", emitter->numerics(op));
     op->setAttr("schedule", emitter->schedule(op));
-    return op;
   }
 
-  Result<DeviceCode> compile(kernel::KernelOp op) {
+  Result<DeviceCode> assemble(kernel::KernelOp op) {
     OpBuilder b(&context);
     OwningOpRef<ModuleOp> outer = ModuleOp::create(b.getUnknownLoc());
     b.setInsertionPointToEnd(outer->getBody());
@@ -58,16 +37,15 @@ protected:
     return emitDevice(device, {});
   }
 
-  MLIRContext context;
-  OwningOpRef<ModuleOp> source;
   const KernelEmitter *emitter = nullptr;
 };
 
 TEST_P(SimtKernels, AssembleWithoutSpills) {
   const Case &c = GetParam();
-  kernel::KernelOp op = bind(c.args, c.body);
-  ASSERT_TRUE(op) << c.body;
-  Result<DeviceCode> code = compile(op);
+  kernel::KernelOp op = parse(c.args, c.body);
+  ASSERT_TRUE(op);
+  bind(op);
+  Result<DeviceCode> code = assemble(op);
   ASSERT_TRUE(bool(code)) << code.error().message;
   ASSERT_EQ(code->kernels.size(), 1u);
   const DeviceKernel &kernel = code->kernels[0];
@@ -106,6 +84,7 @@ const char kTake8[] = "ld.global.nc.v4.b32";
 
 std::vector<Case> cases() {
   std::string x = "tensor<128x7168xbf16>", two = x + ", " + x;
+  std::string scheme = ", #dsv3.blocked<f8E4M3FN, 1x128, f32>>", fp8 = "tensor<128x7168xbf16" + scheme, routed = "tensor<1024x7168xbf16" + scheme;
   std::string kv = "!dsv3.kv<layers = 62, page = 64, latent = 512, rope = 64, bf16>";
   return {
       {"embed", "%i: tensor<128xi32>, %t: tensor<129280x7168xbf16>",
@@ -138,6 +117,9 @@ std::vector<Case> cases() {
       {"combine", "%x: tensor<1024x7168xbf16>, %r: tensor<128x8xi32>, %w: tensor<128x8xf32>, %p: " + x,
        "%o = kernel.empty : " + x + "\n%y = kernel.combine ins(%x, %r, %w : tensor<1024x7168xbf16>, tensor<128x8xi32>, tensor<128x8xf32>) plus(%p : " + x +
            ") outs(%o : " + x + ") site \"s\"", kTake8, 96},
+      {"quantize", "%x: " + x, "%o = kernel.empty : " + fp8 + "\n%r = kernel.quantize ins(%x : " + x + ") outs(%o : " + fp8 + ") site \"s\"", kTake8},
+      {"gather_quantized", "%x: " + fp8 + ", %t: tensor<1024xi32>",
+       "%o = kernel.empty : " + routed + "\n%r = kernel.gather ins(%x, %t : " + fp8 + ", tensor<1024xi32>) outs(%o : " + routed + ") site \"s\"", kTake8},
       {"attn_plan_by_length", "%s: !dsv3.seq", plan(8, 8, 1024), "shfl.sync.up"},
       {"attn_plan_evenly", "%s: !dsv3.seq", plan(0, 4, 260), "shfl.sync.up"},
       {"attn_combine", "%p: tensor<1024x128x512xf32>, %l: tensor<1024x128xf32>, %q: tensor<129xi32>, %s: !dsv3.seq, %o: tensor<128x128x512xbf16>",
