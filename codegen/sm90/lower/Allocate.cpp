@@ -49,8 +49,24 @@ std::string describe(const std::vector<Request> &requests) {
 
 int64_t barriersOf(tile::RingAttr ring) { return ring.getStages() * ring.getLanes() * (ring.getParts() + static_cast<int64_t>(ring.getFree().size())); }
 
+/// A buffer whose layout is still open, or a null type.
+tile::BufType openLayout(tile::KernelOp kernel) {
+  auto open = [](Type type) { return cast<tile::BufType>(type).getLayout().getKind() == tile::SmemKind::Auto; };
+  for (Operation &op : kernel.getBody().front()) {
+    if (auto alloc = dyn_cast<tile::AllocOp>(op); alloc && open(alloc.getBuf().getType()))
+      return alloc.getBuf().getType();
+    if (auto ring = dyn_cast<tile::RingOp>(op))
+      for (Type type : ring.getRing().getBufs())
+        if (open(type))
+          return cast<tile::BufType>(type);
+  }
+  return {};
+}
+
 LogicalResult placeBytes(tile::KernelOp kernel) {
   Builder b(kernel.getContext());
+  if (tile::BufType open = openLayout(kernel))
+    return kernel.emitOpError("expected layouts from --dsv3-tile-choose-layouts, got ") << open;
   std::vector<Request> requests = requestsOf(kernel);
   // The strictest alignment first: no bytes are lost between buffers of one alignment.
   std::vector<Request *> order;

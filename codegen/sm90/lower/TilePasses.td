@@ -12,7 +12,7 @@ def TileAllocatePass : Pass<"dsv3-tile-allocate"> {
     that `sync`, `tile.id`; on the kernel, `tile.smem`: bytes of dynamic shared memory. Swizzled buffers come first, on
     multiples of 1024, mbarriers last.
 
-    Refused: T1, more than 232448 bytes, with the sizes listed; T14, more than 15 named barriers.
+    Refused: a layout `auto`; T1, more than 232448 bytes, with the sizes listed; T14, more than 15 named barriers.
   }];
 }
 

@@ -42,3 +42,12 @@ tile.kernel @large(%n: i32) {
   role @mma warpgroups(1) as %i {
   }
 }
+
+// -----
+
+// expected-error @+1 {{expected layouts from --dsv3-tile-choose-layouts, got '!tile.buf<64x64xf32, auto>'}}
+tile.kernel @open(%n: i32) {
+  %x = alloc : !tile.buf<64x64xf32, auto>
+  role @work warpgroups(1) as %i {
+  }
+}
