@@ -12,11 +12,10 @@ using namespace mlir;
 
 namespace dsv3 {
 
-static constexpr const char *kTargetName = "x86-64";
-static constexpr int64_t kManifestFormat = 1;
+static constexpr int64_t kManifestFormat = 2;
 
-std::string codeFolder() { return std::string("code/") + kTargetName; }
-std::string weightsPath() { return std::string("weights/") + kTargetName + "/rank-0.bin"; }
+std::string codeFolder(StringRef target) { return "code/" + target.str(); }
+std::string weightsPath(StringRef target) { return "weights/" + target.str() + "/rank-0.bin"; }
 
 static const char *phaseName(uint64_t phase) {
   static const char *const names[] = {"prefill", "decode", "score", "mtp"};
@@ -112,25 +111,84 @@ static OrderedJson modelEntry(const ArtifactInfo &info) {
   return model;
 }
 
-Result<OrderedJson> makeManifest(ModuleOp module, rt::ModuleOp host, const ArtifactInfo &info, const PackedFile &weights,
-                                 const std::vector<codegen::SharedObject> &code, const std::string &folder) {
+/// One shared object per variant.
+static Result<OrderedJson> variantEntries(const TargetFiles &files, const std::string &folder) {
   OrderedJson variants = OrderedJson::array();
-  for (const codegen::SharedObject &object : code) {
-    Result<OrderedJson> entry = fileEntry(folder, codeFolder() + "/" + object.variant + ".so");
+  for (const codegen::SharedObject &object : files.variants) {
+    Result<OrderedJson> entry = fileEntry(folder, codeFolder(files.name) + "/" + object.variant + ".so");
     if (!entry)
       return entry.error();
     OrderedJson variant = {{"name", object.variant}};
     variant.update(*entry);
     variants.push_back(variant);
   }
-  OrderedJson taps = OrderedJson::array(), weightList = OrderedJson::array(), ignored = OrderedJson::array();
+  return variants;
+}
+
+static Result<OrderedJson> kernelEntry(const TargetFiles &files, const codegen::DeviceFiles::Kernel &kernel, const std::string &folder) {
+  OrderedJson entry = {{"symbol", kernel.symbol}};
+  for (const char *kind : {"cubin", "ptx"}) {
+    if (kind == std::string("cubin") && !kernel.assembled)
+      continue;
+    Result<OrderedJson> file = fileEntry(folder, codeFolder(files.name) + "/kernels/" + kernel.symbol + "." + kind);
+    if (!file)
+      return file.error();
+    entry[kind] = *file;
+  }
+  return entry;
+}
+
+static Result<OrderedJson> deviceEntry(const TargetFiles &files, const std::string &folder) {
+  const codegen::DeviceFiles &device = *files.device;
+  Result<OrderedJson> host = fileEntry(folder, codeFolder(files.name) + "/host.so");
+  if (!host)
+    return host.error();
+  OrderedJson kernels = OrderedJson::array();
+  for (const codegen::DeviceFiles::Kernel &kernel : device.kernels) {
+    Result<OrderedJson> entry = kernelEntry(files, kernel, folder);
+    if (!entry)
+      return entry.error();
+    kernels.push_back(*entry);
+  }
+  return OrderedJson{{"arch", device.gpu.getArch().str()},
+                     {"sm_count", device.gpu.getSmCount()},
+                     {"smem", device.gpu.getSmem()},
+                     {"verified", device.verified()},
+                     {"assembler", device.verified() ? OrderedJson(device.assembler) : OrderedJson()},
+                     {"host", *host},
+                     {"kernels", kernels}};
+}
+
+Result<OrderedJson> targetEntry(ModuleOp module, rt::ModuleOp host, const TargetFiles &files, const ArtifactInfo &info,
+                                const std::string &folder) {
+  Result<OrderedJson> code = files.device ? deviceEntry(files, folder) : variantEntries(files, folder);
+  if (!code)
+    return code.error();
+  OrderedJson tensors = OrderedJson::array();
+  for (const PackedWeight &weight : files.weights.weights)
+    tensors.push_back(weightEntry(module, weight));
+  OrderedJson entry = {{"name", files.name}};
+  entry[files.device ? "device" : "variants"] = *code;
+  entry["weights"] = {{"file", weightsPath(files.name)}, {"bytes", files.weights.bytes}, {"hash", files.weights.hash}, {"tensors", tensors}};
+  entry["memory"] = memoryEntry(host, info);
+  entry["programs"] = programEntries(host);
+  return entry;
+}
+
+OrderedJson commonEntry(ModuleOp module, rt::ModuleOp host) {
+  OrderedJson taps = OrderedJson::array(), ignored = OrderedJson::array();
   for (auto tap : host.getBody().front().getOps<rt::TapPointOp>())
     taps.push_back({{"name", tap.getName().str()}, {"dtype", elemName(tap.getElem())}, {"cols", tap.getCols()}});
-  for (const PackedWeight &weight : weights.weights)
-    weightList.push_back(weightEntry(module, weight));
   for (auto op : module.getOps<ir::IgnoredOp>())
     ignored.push_back({{"tensor", op.getTensor().str()}, {"reason", op.getReason().str()}});
+  OrderedJson common;
+  common["kv"] = {{"layers", host.getKvLayers()}, {"page_tokens", host.getKvPage()}, {"row_elems", host.getKvRow()}, {"dtype", elemName(host.getKvElem())}};
+  common["taps"] = taps;
+  common["ignored"] = ignored;
+  return common;
+}
 
+OrderedJson makeManifest(const ArtifactInfo &info, const OrderedJson &targets, const OrderedJson &common) {
   OrderedJson manifest;
   manifest["format"] = kManifestFormat;
   manifest["abi"] = DSV3_ABI;
@@ -140,16 +198,8 @@ Result<OrderedJson> makeManifest(ModuleOp module, rt::ModuleOp host, const Artif
                         {"determinism", info.determinism}, {"max_batch", info.maxBatch},
                         {"max_model_len", info.maxModelLen}, {"prefill_chunk", info.prefillChunk},
                         {"taps", info.taps}};
-  manifest["targets"] = OrderedJson::array({OrderedJson{
-      {"name", kTargetName},
-      {"variants", variants},
-      {"weights", {{"file", weightsPath()}, {"bytes", weights.bytes}, {"hash", weights.hash}}}}});
-  manifest["memory"] = memoryEntry(host, info);
-  manifest["kv"] = {{"layers", host.getKvLayers()}, {"page_tokens", host.getKvPage()}, {"row_elems", host.getKvRow()}, {"dtype", elemName(host.getKvElem())}};
-  manifest["programs"] = programEntries(host);
-  manifest["taps"] = taps;
-  manifest["weights"] = weightList;
-  manifest["ignored"] = ignored;
+  manifest["targets"] = targets;
+  manifest.update(common);
   return manifest;
 }
 

@@ -1,6 +1,7 @@
 // The artifact's manifest and tokenizer files (docs/artifact.md).
 #pragma once
 
+#include "codegen/emit/DeviceTarget.h"
 #include "codegen/emit/Object.h"
 #include "codegen/emit/PackWeights.h"
 #include "runtime/core/Json.h"
@@ -24,13 +25,26 @@ inline constexpr const char *kCompilerName = "compile-model";
 inline constexpr const char *kCompilerVersion = "0.1.0";
 
 /// Places inside an artifact.
-std::string codeFolder();  ///< "code/x86-64"
-std::string weightsPath(); ///< "weights/x86-64/rank-0.bin"
+std::string codeFolder(llvm::StringRef target);  ///< "code/x86-64"
+std::string weightsPath(llvm::StringRef target); ///< "weights/x86-64/rank-0.bin"
 
-/// The manifest of a scheduled module whose files lie in `folder`. No times and no absolute paths: equal input
-/// gives equal bytes.
-Result<OrderedJson> makeManifest(mlir::ModuleOp module, rt::ModuleOp host, const ArtifactInfo &info, const PackedFile &weights,
-                                 const std::vector<codegen::SharedObject> &code, const std::string &folder);
+/// What was written for one target: variants of a CPU, or the code of a device.
+struct TargetFiles {
+  std::string name;
+  PackedFile weights;
+  std::vector<codegen::SharedObject> variants;
+  std::optional<codegen::DeviceFiles> device;
+};
+
+/// A target's entry in the manifest, from its scheduled module whose files lie in `folder`.
+Result<OrderedJson> targetEntry(mlir::ModuleOp module, rt::ModuleOp host, const TargetFiles &files, const ArtifactInfo &info,
+                                const std::string &folder);
+
+/// What a target's module says about the model, the same for every target: cache, taps, checkpoint tensors without a use.
+OrderedJson commonEntry(mlir::ModuleOp module, rt::ModuleOp host);
+
+/// The manifest. No times and no absolute paths: equal input gives equal bytes.
+OrderedJson makeManifest(const ArtifactInfo &info, const OrderedJson &targets, const OrderedJson &common);
 
 /// Writes manifest.json into `folder`.
 Status writeManifest(const OrderedJson &manifest, const std::string &folder);

@@ -11,6 +11,10 @@
 #include <array>
 #include <variant>
 
+namespace mlir {
+class OpPassManager;
+}
+
 namespace dsv3::codegen {
 
 /// A tensor map (CUtensorMap) that the runtime encodes once, at load. Innermost dim first, as the driver wants it.
@@ -71,8 +75,10 @@ public:
   virtual mlir::LogicalResult emit(mlir::Operation *op, llvm::StringRef symbol, mlir::OpBuilder &builder) const = 0;
 };
 
-/// Emitters of the sm_90a target, and the dialects of what they write.
+/// Emitters of the sm_90a target, the dialects of what they write, and the passes on a gpu.module that lower it to functions
+/// of one thread (what codegen/emit/Cubin.h takes).
 const KernelRegistry &sm90Registry();
 void sm90Dialects(mlir::DialectRegistry &dialects);
+void sm90Lowering(mlir::OpPassManager &pm);
 
 } // namespace dsv3::codegen

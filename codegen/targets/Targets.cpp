@@ -16,6 +16,7 @@ struct Entry {
   RegistryFn registry = nullptr;
   const GpuTarget *gpu = nullptr;
   DialectsFn dialects = nullptr;
+  LowerFn lower = nullptr;
 };
 
 std::map<std::string, Entry> &targets() {
@@ -24,9 +25,9 @@ std::map<std::string, Entry> &targets() {
 }
 } // namespace
 
-void registerTarget(StringRef name, RegistryFn registry) { targets()[name.str()] = {registry, nullptr, nullptr}; }
-void registerTarget(const GpuTarget &gpu, RegistryFn registry, DialectsFn dialects) {
-  targets()[gpu.name.str()] = {registry, &gpu, dialects};
+void registerTarget(StringRef name, RegistryFn registry) { targets()[name.str()] = {registry}; }
+void registerTarget(const GpuTarget &gpu, RegistryFn registry, DialectsFn dialects, LowerFn lower) {
+  targets()[gpu.name.str()] = {registry, &gpu, dialects, lower};
 }
 
 bool isTarget(StringRef name) { return targets().count(name.str()); }
@@ -44,11 +45,15 @@ std::string targetNames() {
   return names;
 }
 
+const GpuTarget *findGpu(StringRef name) {
+  auto found = targets().find(name.str());
+  return found == targets().end() ? nullptr : found->second.gpu;
+}
+
 Attribute targetAttr(MLIRContext *context, StringRef name, ArrayRef<std::string> variants) {
   Builder builder(context);
   SmallVector<StringAttr> names;
-  auto found = targets().find(name.str());
-  if (const GpuTarget *gpu = found == targets().end() ? nullptr : found->second.gpu) {
+  if (const GpuTarget *gpu = findGpu(name)) {
     for (StringRef capability : gpu->has)
       names.push_back(builder.getStringAttr(capability));
     return target::GpuAttr::get(context, name, gpu->smCount, gpu->smem, names);
@@ -78,6 +83,7 @@ FailureOr<TargetChoice> chooseTarget(ModuleOp module, StringRef option) {
   if (found == targets().end())
     return module.emitError() << "expected a target (" << targetNames() << "), got '" << choice.name << "'";
   choice.registry = &found->second.registry();
+  choice.lower = found->second.lower;
   choice.attr = attr ? attr : targetAttr(module.getContext(), choice.name);
   choice.gpu = dyn_cast<target::GpuAttr>(choice.attr);
   return choice;

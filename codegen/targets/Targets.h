@@ -6,6 +6,10 @@
 #include "dialects/target/TargetDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 
+namespace mlir {
+class OpPassManager;
+}
+
 namespace dsv3::codegen {
 
 using RegistryFn = const KernelRegistry &(*)();
@@ -22,12 +26,16 @@ inline constexpr llvm::StringLiteral kDefaultTarget = "x86-64";
 void registerTarget(llvm::StringRef name, RegistryFn registry);
 struct GpuTarget;
 using DialectsFn = void (*)(mlir::DialectRegistry &);
-/// `dialects` inserts those whose ops its emitters write.
-void registerTarget(const GpuTarget &gpu, RegistryFn registry, DialectsFn dialects);
+using LowerFn = void (*)(mlir::OpPassManager &);
+/// `dialects` inserts those whose ops its emitters write. `lower` adds the passes on a gpu.module that bring these ops to what
+/// codegen/emit/Cubin.h takes; null: they are that already.
+void registerTarget(const GpuTarget &gpu, RegistryFn registry, DialectsFn dialects, LowerFn lower = nullptr);
 
 /// Registered names in order, for messages; whether there is one.
 std::string targetNames();
 bool isTarget(llvm::StringRef name);
+/// The description of a registered device, or null: a CPU, or no target.
+const GpuTarget *findGpu(llvm::StringRef name);
 /// Inserts the dialects of all registered targets: what a pass that calls emitters depends on.
 void insertTargetDialects(mlir::DialectRegistry &dialects);
 
@@ -50,6 +58,7 @@ struct TargetChoice {
   const KernelRegistry *registry = nullptr;
   mlir::Attribute attr;                ///< the module's, or the target's own when the module has none
   target::GpuAttr gpu;                 ///< null for a CPU
+  LowerFn lower = nullptr;             ///< of a GPU, may be null
 };
 
 /// The target that `option` names; if that is empty, the module's; if it has none, the default. A diagnostic on the module

@@ -13,8 +13,6 @@ namespace dsv3 {
 
 namespace {
 
-constexpr const char *kTarget = "x86-64";
-
 Status checkSize(const std::string &path, uint64_t actual, uint64_t expected) {
   if (actual == expected)
     return {};
@@ -47,15 +45,24 @@ Result<size_t> chooseVariantOf(const Manifest::Target &target, const std::string
   return chooseVariant(offered, cpuFeatures(), forced);
 }
 
-Status checkWeights(const Manifest &manifest, const MappedFile &file, const Manifest::File &entry,
-                    bool verify) {
+/// A file of code: damaged code must not run, and it is small, so its hash is always compared.
+Result<MappedFile> mapHashed(const std::string &folder, const Manifest::File &entry) {
+  Result<MappedFile> file = mapChecked(folder, entry);
+  if (!file)
+    return file;
+  if (Status s = checkHash(file->path(), file->bytes(), entry.hash); !s)
+    return s.error();
+  return file;
+}
+
+Status checkWeights(const Manifest::Target &target, const MappedFile &file, bool verify) {
   uint64_t size = file.bytes().size();
-  for (const Manifest::Weight &w : manifest.weights)
+  for (const Manifest::Weight &w : target.weights)
     if (w.offset > size || w.bytes > size - w.offset)
       return checkpointError("manifest.json: weight " + printable(w.name) + ": expected to end by " +
                              std::to_string(size) + ", got offset " + std::to_string(w.offset) + " and " +
                              std::to_string(w.bytes) + " bytes");
-  return verify ? checkHash(file.path(), file.bytes(), entry.hash) : Status();
+  return verify ? checkHash(file.path(), file.bytes(), target.weightsFile.hash) : Status();
 }
 
 /// dlopen takes a name without a slash for something to search for.
@@ -67,38 +74,50 @@ std::string libraryPath(const std::string &path) {
 
 void Artifact::CloseLibrary::operator()(void *handle) const { dlclose(handle); }
 
-Artifact::Artifact(std::string path, Manifest content, std::string variant, MappedFile weights,
+Artifact::Artifact(std::string path, Manifest content, size_t target, std::string variant, MappedFile weights,
                    Library library, const dsv3_module_desc *desc)
-    : path(std::move(path)), content(std::move(content)), variantName(std::move(variant)),
+    : path(std::move(path)), content(std::move(content)), targetIndex(target), variantName(std::move(variant)),
       weightsFile(std::move(weights)), library(std::move(library)), desc(desc) {}
 
-Result<Artifact> Artifact::open(const std::string &folder, const Options &options) {
+Result<MappedFile> Artifact::mapCode(const Manifest::File &file) const { return mapHashed(path, file); }
+
+/// The shared object of a target: a CPU's best variant, or a device's host program.
+static Result<Manifest::Variant> chooseCode(const Manifest::Target &target, const std::string &cpuFeatures) {
+  if (target.device)
+    return Manifest::Variant{kHostVariant, target.device->host};
+  Result<size_t> chosen = chooseVariantOf(target, cpuFeatures);
+  if (!chosen)
+    return chosen.error();
+  return target.variants[*chosen];
+}
+
+Result<Manifest> Artifact::readManifest(const std::string &folder) {
   struct stat info;
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
     return checkpointError(folder + ": expected an artifact, a folder written by compile-model");
-  Result<Manifest> manifest = Manifest::load(folder + "/manifest.json");
+  return Manifest::load(folder + "/manifest.json");
+}
+
+Result<Artifact> Artifact::open(const std::string &folder, const Options &options) {
+  Result<Manifest> manifest = readManifest(folder);
   if (!manifest)
     return manifest.error();
-  const Manifest::Target *target = manifest->findTarget(kTarget);
+  const Manifest::Target *target = manifest->findTarget(options.target);
   if (!target)
-    return unsupportedError(folder + ": the artifact has no code for " + kTarget + ", only for " +
-                            printable(manifest->targets[0].name));
-  Result<size_t> chosen = chooseVariantOf(*target, options.cpuFeatures);
-  if (!chosen)
-    return Error{chosen.error().code, folder + ": " + chosen.error().message};
-  const Manifest::Variant &variant = target->variants[*chosen];
+    return unsupportedError(folder + ": the artifact has no code for " + options.target + ", only for " +
+                            printable(manifest->targetNames()));
+  Result<Manifest::Variant> variant = chooseCode(*target, options.cpuFeatures);
+  if (!variant)
+    return Error{variant.error().code, folder + ": " + variant.error().message};
 
-  Result<MappedFile> weights = mapChecked(folder, target->weights);
+  Result<MappedFile> weights = mapChecked(folder, target->weightsFile);
   if (!weights)
     return weights.error();
-  if (Status s = checkWeights(*manifest, *weights, target->weights, options.verify); !s)
+  if (Status s = checkWeights(*target, *weights, options.verify); !s)
     return s.error();
-  // Damaged code must not run, and it is small: its hash is always compared.
-  Result<MappedFile> code = mapChecked(folder, variant.file);
+  Result<MappedFile> code = mapHashed(folder, variant->file);
   if (!code)
     return code.error();
-  if (Status s = checkHash(code->path(), code->bytes(), variant.file.hash); !s)
-    return s.error();
 
   Library library(dlopen(libraryPath(code->path()).c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!library)
@@ -107,11 +126,11 @@ Result<Artifact> Artifact::open(const std::string &folder, const Options &option
   const dsv3_module_desc *desc = entry ? entry() : nullptr;
   if (!desc)
     return checkpointError(code->path() + ": expected the function dsv3_module, got none");
-  if (Status s = checkModule(*desc, *manifest, kTarget, variant.name); !s)
+  if (Status s = checkModule(*desc, *manifest, *target, variant->name); !s)
     return Error{s.error().code, code->path() + ": " + s.error().message};
-  std::string name = variant.name;
-  return Artifact(folder, std::move(*manifest), std::move(name), std::move(*weights), std::move(library),
-                  desc);
+  size_t index = size_t(target - manifest->targets.data());
+  return Artifact(folder, std::move(*manifest), index, std::move(variant->name), std::move(*weights),
+                  std::move(library), desc);
 }
 
 } // namespace dsv3

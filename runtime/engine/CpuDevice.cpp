@@ -21,23 +21,25 @@ uint64_t layerBytes(const dsv3_module_desc &desc, int64_t pages) {
   return uint64_t(pages) * desc.kv_page_tokens * desc.kv_row_elems * elemBytes(desc.kv_elem);
 }
 
-Result<int64_t> choosePages(const Artifact &artifact, const CpuDevice::Options &options) {
+KvBudget budgetOf(const Artifact &artifact, const CpuDevice::Options &options) {
   const dsv3_module_desc &desc = artifact.module();
+  const Manifest::Memory &memory = artifact.target().memory;
   KvBudget budget;
-  budget.pageBytes = artifact.manifest().memory.kvPage;
-  budget.pagesPerSequence = artifact.manifest().memory.kvPagesMin;
+  budget.pageBytes = memory.kvPage;
+  budget.pagesPerSequence = memory.kvPagesMin;
   budget.sequences = artifact.manifest().config.maxBatch;
   budget.requestedPages = options.kvPages;
-  budget.availableBytes = availableMemory();
+  budget.usableBytes = availableMemory() / 10 * 9;
   budget.otherBytes = desc.pool_bytes[DSV3_POOL_WEIGHTS] + desc.pool_bytes[DSV3_POOL_ARENA] +
                       desc.pool_bytes[DSV3_POOL_PERSIST] + desc.pool_bytes[DSV3_POOL_STEP];
-  return kvPagesFor(budget);
+  return budget;
 }
 
 } // namespace
 
 Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Artifact &artifact, const Options &options) {
-  Result<int64_t> pages = choosePages(artifact, options);
+  KvBudget budget = budgetOf(artifact, options);
+  Result<int64_t> pages = kvPagesFor(budget);
   if (!pages)
     return pages.error();
   const dsv3_module_desc &desc = artifact.module();
@@ -53,11 +55,18 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Artifact &artifact, c
     pools[i] = std::move(*memory);
   }
   int threads = options.threads > 0 ? options.threads : ThreadPool::defaultThreads();
-  return std::unique_ptr<CpuDevice>(new CpuDevice(artifact, threads, *pages, std::move(pools)));
+  std::unique_ptr<CpuDevice> device(new CpuDevice(artifact, threads, *pages, std::move(pools)));
+  if (std::string shortage = kvShortage(budget, *pages, desc.kv_page_tokens); !shortage.empty())
+    device->notes.push_back(shortage);
+  return device;
+}
+
+std::string CpuDevice::describe() const {
+  return artifact.target().name + " " + artifact.variant() + ", " + std::to_string(threads()) + " threads";
 }
 
 CpuDevice::CpuDevice(const Artifact &artifact, int threads, int64_t pages, std::vector<Memory> memories)
-    : desc(artifact.module()), pages(pages), kvLayerBytes(layerBytes(desc, pages)),
+    : artifact(artifact), desc(artifact.module()), pages(pages), kvLayerBytes(layerBytes(desc, pages)),
       pools(std::move(memories)), pool(threads, largestScratch(desc)) {
   for (int i = 0; i < DSV3_POOL_COUNT; ++i)
     base[i] = pools[i].data();

@@ -26,7 +26,11 @@ public:
   int64_t kvPages() const override { return pages; }
   uint8_t *stepBuffer() override { return base[DSV3_POOL_STEP]; }
   Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) override;
-  const void *fetch(const dsv3_ref &ref, uint64_t bytes) override { return base[ref.pool] + ref.offset; }
+  Result<const void *> fetch(const dsv3_ref &ref, uint64_t) override {
+    return static_cast<const void *>(base[ref.pool] + ref.offset);
+  }
+
+  std::string describe() const override;
 
   int threads() const { return pool.size(); }
 
@@ -38,6 +42,7 @@ private:
   void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
   void fail(const char *site, const char *why);
 
+  const Artifact &artifact;
   const dsv3_module_desc &desc;
   int64_t pages;
   uint64_t kvLayerBytes;

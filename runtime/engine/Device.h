@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace dsv3 {
 
@@ -23,6 +25,13 @@ public:
   /// Pages of the KV pool.
   virtual int64_t kvPages() const = 0;
 
+  /// "x86-64 avx512, 8 threads", "sm_90a on NVIDIA H200": for people.
+  virtual std::string describe() const = 0;
+
+  /// What a user should know about this machine although it works, a line each: memory for fewer pages than
+  /// were planned, code that the driver had to compile.
+  const std::vector<std::string> &warnings() const { return notes; }
+
   /// Host memory of the step buffer: `pool_bytes[DSV3_POOL_STEP]`, written between runs.
   virtual uint8_t *stepBuffer() = 0;
 
@@ -32,7 +41,10 @@ public:
   virtual Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) = 0;
 
   /// `bytes` of a result in host memory, valid until the next run.
-  virtual const void *fetch(const dsv3_ref &ref, uint64_t bytes) = 0;
+  virtual Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) = 0;
+
+protected:
+  std::vector<std::string> notes;
 };
 
 } // namespace dsv3

@@ -90,19 +90,24 @@ Status Engine::run(uint32_t program, const dsv3_step_host &step, const TapSink &
   return device.run(program, step, taps);
 }
 
-const float *Engine::logitsOf(uint32_t program, int64_t rows) {
+Result<const float *> Engine::logitsOf(uint32_t program, int64_t rows) {
   const dsv3_output_desc *out = findOutput(device.module().programs[program], "logits");
-  return static_cast<const float *>(device.fetch(out->ref, uint64_t(rows) * out->cols * sizeof(float)));
+  Result<const void *> data = device.fetch(out->ref, uint64_t(rows) * out->cols * sizeof(float));
+  if (!data)
+    return data.error();
+  return static_cast<const float *>(*data);
 }
 
 Status Engine::postprocess(const Scheduler::Step &step) {
-  const float *logits = logitsOf(step.program, static_cast<int64_t>(step.items.size()));
+  Result<const float *> logits = logitsOf(step.program, static_cast<int64_t>(step.items.size()));
+  if (!logits)
+    return logits.error();
   for (size_t i = 0; i < step.items.size(); ++i) {
     Generation &g = *step.generations[i];
     g.sequence.cached += step.items[i].rows;
     if (g.sequence.cached < static_cast<int64_t>(g.sequence.tokens.size()) || g.finished)
       continue; // in the middle of its prompt: the logits mean nothing
-    if (Status s = advance(g, logits + i * manifest.model.vocabSize); !s)
+    if (Status s = advance(g, *logits + i * manifest.model.vocabSize); !s)
       return s;
   }
   return {};

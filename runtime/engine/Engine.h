@@ -83,7 +83,7 @@ private:
 
   Status checkPrompt(const std::vector<int32_t> &prompt) const;
   Status run(uint32_t program, const dsv3_step_host &step, const TapSink &taps = {});
-  const float *logitsOf(uint32_t program, int64_t rows);
+  Result<const float *> logitsOf(uint32_t program, int64_t rows);
   Status postprocess(const Scheduler::Step &step);
   Status advance(Generation &generation, const float *logits);
   void finishRetired();

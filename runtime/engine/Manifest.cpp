@@ -43,6 +43,17 @@ public:
     fail(fields.wrong(key, "one of " + all));
   }
 
+  bool has(const char *key) const { return fields.find(key) != nullptr; }
+
+  void boolean(const char *key, bool &out) {
+    const Json *value = fields.find(key);
+    if (!value)
+      return fail(fields.missing(key));
+    if (!value->is_boolean())
+      return fail(fields.wrong(key, "true or false"));
+    out = value->get<bool>();
+  }
+
   template <typename Fn> void object(const char *key, Fn read) {
     Result<JsonFields> child = fields.child(key);
     if (!child)
@@ -144,15 +155,6 @@ void readConfig(Reader &r, Manifest::Config &c) {
   r.integer("prefill_chunk", c.prefillChunk, 1, kMaxCount);
 }
 
-void readTarget(Reader &r, Manifest::Target &t) {
-  r.string("name", t.name);
-  r.list("variants", t.variants, [](Reader &v, Manifest::Variant &variant) {
-    v.string("name", variant.name);
-    v.file(variant.file);
-  });
-  r.object("weights", [&](Reader &w) { w.file(t.weights); });
-}
-
 void readMemory(Reader &r, Manifest::Memory &m) {
   r.size("weights", m.weights);
   r.size("arena", m.arena);
@@ -178,6 +180,41 @@ void readProgram(Reader &r, Manifest::Program &p) {
   r.list("outputs", p.outputs, readMatrix);
 }
 
+void readDevice(Reader &r, Manifest::Device &d) {
+  r.string("arch", d.arch);
+  r.integer("sm_count", d.smCount, 1, kMaxCount);
+  r.integer("smem", d.smem, 1, kMaxCount);
+  r.boolean("verified", d.verified);
+  r.object("host", [&](Reader &h) { h.file(d.host); });
+  r.list("kernels", d.kernels, [](Reader &k, Manifest::Kernel &kernel) {
+    k.string("symbol", kernel.symbol);
+    k.object("ptx", [&](Reader &f) { f.file(kernel.ptx); });
+    if (k.has("cubin"))
+      k.object("cubin", [&](Reader &f) { f.file(kernel.cubin.emplace()); });
+  });
+}
+
+void readTarget(Reader &r, Manifest::Target &t) {
+  r.string("name", t.name);
+  if (r.has("device"))
+    r.object("device", [&](Reader &d) { readDevice(d, t.device.emplace()); });
+  else
+    r.list("variants", t.variants, [](Reader &v, Manifest::Variant &variant) {
+      v.string("name", variant.name);
+      v.file(variant.file);
+    });
+  r.object("weights", [&](Reader &w) {
+    w.file(t.weightsFile);
+    w.list("tensors", t.weights, [](Reader &one, Manifest::Weight &weight) {
+      one.string("name", weight.name);
+      one.size("offset", weight.offset);
+      one.size("bytes", weight.bytes);
+    });
+  });
+  r.object("memory", [&](Reader &o) { readMemory(o, t.memory); });
+  r.list("programs", t.programs, readProgram);
+}
+
 void readManifest(Reader &r, Manifest &m) {
   r.object("compiler", [&](Reader &c) {
     c.string("name", m.compilerName);
@@ -186,20 +223,13 @@ void readManifest(Reader &r, Manifest &m) {
   r.object("model", [&](Reader &o) { readModel(o, m.model); });
   r.object("config", [&](Reader &o) { readConfig(o, m.config); });
   r.list("targets", m.targets, readTarget);
-  r.object("memory", [&](Reader &o) { readMemory(o, m.memory); });
   r.object("kv", [&](Reader &o) {
     o.integer("layers", m.kv.layers, 1, kMaxCount);
     o.integer("page_tokens", m.kv.pageTokens, 1, kMaxCount);
     o.integer("row_elems", m.kv.rowElems, 1, kMaxCount);
     o.word("dtype", kElemNames, m.kv.elem);
   });
-  r.list("programs", m.programs, readProgram);
   r.list("taps", m.taps, readMatrix);
-  r.list("weights", m.weights, [](Reader &w, Manifest::Weight &weight) {
-    w.string("name", weight.name);
-    w.size("offset", weight.offset);
-    w.size("bytes", weight.bytes);
-  });
   r.requireList("ignored");
 }
 
@@ -251,9 +281,12 @@ Result<Manifest> Manifest::load(const std::string &path) {
   readManifest(reader, manifest);
   if (error)
     return *error;
-  if (manifest.programs.empty() || manifest.targets.empty())
-    return checkpointError(path + ": " + (manifest.targets.empty() ? "targets" : "programs") +
-                           ": expected at least one, got an empty list");
+  if (manifest.targets.empty())
+    return checkpointError(path + ": targets: expected at least one, got an empty list");
+  for (size_t i = 0; i < manifest.targets.size(); ++i)
+    if (manifest.targets[i].programs.empty())
+      return checkpointError(path + ": targets[" + std::to_string(i) +
+                             "].programs: expected at least one, got an empty list");
   return manifest;
 }
 
@@ -262,6 +295,13 @@ const Manifest::Target *Manifest::findTarget(const std::string &name) const {
     if (t.name == name)
       return &t;
   return nullptr;
+}
+
+std::string Manifest::targetNames() const {
+  std::string names;
+  for (const Target &t : targets)
+    names += (names.empty() ? "" : ", ") + t.name;
+  return names;
 }
 
 } // namespace dsv3

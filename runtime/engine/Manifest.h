@@ -11,7 +11,7 @@
 namespace dsv3 {
 
 /// `format` of the manifests this runtime reads.
-constexpr int64_t kArtifactFormat = 1;
+constexpr int64_t kArtifactFormat = 2;
 
 struct Manifest {
   struct Model {
@@ -32,14 +32,28 @@ struct Manifest {
     std::string name;
     File file;
   };
-  struct Target {
-    std::string name;
-    std::vector<Variant> variants;
-    File weights;
-  };
   struct Memory {
     uint64_t weights, arena, persist, step, kvPage;
     int64_t kvPagesMin;
+  };
+  /// One packed weight inside the weights file.
+  struct Weight {
+    std::string name;
+    uint64_t offset, bytes;
+  };
+  /// A kernel of a device: machine code, if it was assembled, and PTX for the driver to compile.
+  struct Kernel {
+    std::string symbol;
+    std::optional<File> cubin;
+    File ptx;
+  };
+  /// What a target that runs grids on a device has in the place of variants.
+  struct Device {
+    std::string arch;     ///< "sm_90a"
+    int64_t smCount, smem; ///< built for so many multiprocessors; bytes of shared memory that a block may need
+    bool verified;        ///< an assembler has seen every kernel: registers and spills are known
+    File host;
+    std::vector<Kernel> kernels;
   };
   struct Kv {
     int64_t layers, pageTokens, rowElems;
@@ -57,21 +71,22 @@ struct Manifest {
     int64_t tokens, seqs, qblocks, kblocks;
     std::vector<Matrix> outputs;
   };
-  /// One packed weight inside the weights file.
-  struct Weight {
+  struct Target {
     std::string name;
-    uint64_t offset, bytes;
+    std::vector<Variant> variants;  ///< of a CPU
+    std::optional<Device> device;   ///< of a device: then there are no variants
+    File weightsFile;
+    std::vector<Weight> weights;
+    Memory memory;
+    std::vector<Program> programs;
   };
 
   std::string compilerName, compilerVersion;
   Model model;
   Config config;
-  std::vector<Target> targets;
-  Memory memory;
+  std::vector<Target> targets; ///< in the order of preference
   Kv kv;
-  std::vector<Program> programs;
   std::vector<Matrix> taps;
-  std::vector<Weight> weights;
 
   /// Reads and validates `path`. A missing or wrong key is a BadCheckpoint error naming
   /// it; another `format` or `abi` is refused with both numbers.
@@ -79,6 +94,8 @@ struct Manifest {
 
   /// The target called `name`, or nullptr.
   const Target *findTarget(const std::string &name) const;
+  /// "x86-64, sm_90a"
+  std::string targetNames() const;
 };
 
 /// Bytes of one DSV3_ELEM_* element, 0 for an unknown code; its name ("f32").

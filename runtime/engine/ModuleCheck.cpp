@@ -43,30 +43,30 @@ bool inside(uint64_t offset, uint64_t bytes, uint64_t pool) {
   return offset <= pool && bytes <= pool - offset;
 }
 
-Status checkHeader(const dsv3_module_desc &d, const Manifest &m, const std::string &target,
+Status checkHeader(const dsv3_module_desc &d, const Manifest &m, const Manifest::Target &t,
                    const std::string &variant) {
   if (d.abi != DSV3_ABI || d.bytes != sizeof(dsv3_module_desc))
     return checkpointError("abi: expected " + std::to_string(DSV3_ABI) + " (" +
                            std::to_string(sizeof(dsv3_module_desc)) + " bytes), got " +
                            std::to_string(d.abi) + " (" + std::to_string(d.bytes) + " bytes)");
-  if (Status s = same("target", target, d.target); !s)
+  if (Status s = same("target", t.name, d.target); !s)
     return s;
   if (Status s = same("variant", variant, d.variant); !s)
     return s;
   uint64_t pages = (m.config.maxModelLen + m.kv.pageTokens - 1) / m.kv.pageTokens;
-  Status s = allSame("", {{"programs", m.programs.size(), d.n_programs},
+  Status s = allSame("", {{"programs", t.programs.size(), d.n_programs},
                           {"taps", m.taps.size(), d.n_taps},
-                          {"memory.weights", m.memory.weights, d.pool_bytes[DSV3_POOL_WEIGHTS]},
-                          {"memory.arena", m.memory.arena, d.pool_bytes[DSV3_POOL_ARENA]},
-                          {"memory.persist", m.memory.persist, d.pool_bytes[DSV3_POOL_PERSIST]},
-                          {"memory.step", m.memory.step, d.pool_bytes[DSV3_POOL_STEP]},
+                          {"memory.weights", t.memory.weights, d.pool_bytes[DSV3_POOL_WEIGHTS]},
+                          {"memory.arena", t.memory.arena, d.pool_bytes[DSV3_POOL_ARENA]},
+                          {"memory.persist", t.memory.persist, d.pool_bytes[DSV3_POOL_PERSIST]},
+                          {"memory.step", t.memory.step, d.pool_bytes[DSV3_POOL_STEP]},
                           {"kv.layers", uint64_t(m.kv.layers), d.kv_layers},
                           {"kv.page_tokens", uint64_t(m.kv.pageTokens), d.kv_page_tokens},
                           {"kv.row_elems", uint64_t(m.kv.rowElems), d.kv_row_elems},
                           {"kv.dtype", m.kv.elem, d.kv_elem},
-                          {"memory.kv_page", m.memory.kvPage,
+                          {"memory.kv_page", t.memory.kvPage,
                            uint64_t(d.kv_layers) * d.kv_page_tokens * d.kv_row_elems * elemBytes(d.kv_elem)},
-                          {"memory.kv_pages_min", uint64_t(m.memory.kvPagesMin), pages}});
+                          {"memory.kv_pages_min", uint64_t(t.memory.kvPagesMin), pages}});
   if (!s)
     return s;
   if (d.max_pages < pages)
@@ -335,7 +335,7 @@ const dsv3_field_desc *findField(const dsv3_module_desc &d, uint32_t kind) {
   return nullptr;
 }
 
-Status checkModule(const dsv3_module_desc &d, const Manifest &m, const std::string &target,
+Status checkModule(const dsv3_module_desc &d, const Manifest &m, const Manifest::Target &target,
                    const std::string &variant) {
   if (Status s = checkHeader(d, m, target, variant); !s)
     return s;
@@ -347,7 +347,7 @@ Status checkModule(const dsv3_module_desc &d, const Manifest &m, const std::stri
   if (Status s = checkTaps(d, m); !s)
     return s;
   for (uint32_t i = 0; i < d.n_programs; ++i) {
-    if (Status s = checkProgram(d, d.programs[i], m.programs[i], m); !s)
+    if (Status s = checkProgram(d, d.programs[i], target.programs[i], m); !s)
       return s;
     if (Status s = walkProgram(d, d.programs[i], onDevice); !s)
       return s;

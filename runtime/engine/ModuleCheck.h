@@ -12,7 +12,7 @@ namespace dsv3 {
 /// Compares the module with its manifest, checks that fields, outputs and taps lie inside
 /// their pools, and walks every program once (without running a kernel) to check the
 /// kernel index and every address of each launch. BadCheckpoint errors.
-Status checkModule(const dsv3_module_desc &module, const Manifest &manifest, const std::string &target,
+Status checkModule(const dsv3_module_desc &module, const Manifest &manifest, const Manifest::Target &target,
                    const std::string &variant);
 
 /// The variant of a module whose kernels are device code: it launches grids only, any other ranges only.

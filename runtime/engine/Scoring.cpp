@@ -104,9 +104,11 @@ private:
       return s;
     if (!tapStatus || !rowsTo)
       return tapStatus;
-    const float *logits = engine.logitsOf(index, step.scalars[DSV3_SCALAR_TOKENS]);
+    Result<const float *> logits = engine.logitsOf(index, step.scalars[DSV3_SCALAR_TOKENS]);
+    if (!logits)
+      return logits.error();
     return forEachPiece(items, without, [&](size_t prompt, int64_t position, int64_t rows, int64_t row) {
-      const float *first = logits + row * engine.manifest.model.vocabSize;
+      const float *first = *logits + row * engine.manifest.model.vocabSize;
       Status finite = checkRows(prompt, position, rows, first, without != 0);
       return finite ? rowsTo(prompt, position, rows, first) : finite;
     });

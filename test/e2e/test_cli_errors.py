@@ -145,7 +145,7 @@ def test_manifest_cut_short(copy):
     refuse_run(BAD_CHECKPOINT, "manifest.json", copy, *STORY)
 
 
-@pytest.mark.parametrize("key", ("model", "targets", "memory", "kv", "programs", "weights"))
+@pytest.mark.parametrize("key", ("model", "config", "targets", "kv", "taps", "ignored"))
 def test_manifest_lacks_a_part(copy, key):
     edit_manifest(copy, lambda m: m.pop(key))
     refuse_run(BAD_CHECKPOINT, key, copy, *STORY)

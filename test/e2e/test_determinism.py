@@ -64,7 +64,7 @@ def test_among_others_in_any_slot(tiny, prompts, alone, dtype, order):
 
 def decode_buckets(artifact):
     """How many sequences a decode program has room for, for each of them."""
-    return sorted({p["seqs"] for p in tools.manifest(artifact)["programs"] if p["phase"] == "decode"})
+    return sorted({p["seqs"] for p in tools.manifest(artifact)["targets"][0]["programs"] if p["phase"] == "decode"})
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -47,7 +47,7 @@ def kernels_of(artifact):
     lines = subprocess.run(["nm", code_file(artifact)], check=True, capture_output=True, text=True).stdout.splitlines()
     symbols = {f[2]: int(f[0], 16) for f in map(str.split, lines) if len(f) == 3 and f[1] in "tT"}
     # Programs are functions too; kernels are named after their op, which programs never are.
-    programs = {p["name"] for p in tools.manifest(artifact)["programs"]} | {"dsv3_module"}
+    programs = {p["name"] for p in tools.manifest(artifact)["targets"][0]["programs"]} | {"dsv3_module"}
     return {name: at for name, at in symbols.items() if name not in programs and not name.startswith(("program.", "_"))}
 
 
@@ -134,7 +134,7 @@ def forward_or_none(artifact, ids):
 
 def expert_ranges(artifact, name):
     """Byte ranges of each expert's part of a stacked weight: FP8 data, then scales."""
-    row = next(w for w in tools.manifest(artifact)["weights"] if w["name"] == name)
+    row = next(w for w in tools.manifest(artifact)["targets"][0]["weights"]["tensors"] if w["name"] == name)
     experts, n, k = row["shape"]
     data = n * k
     scales_at = -(-experts * data // 256) * 256

@@ -1,5 +1,6 @@
 #include "tools/compile-model/Driver.h"
 
+#include "codegen/emit/LaunchCosts.h"
 #include "codegen/emit/Package.h"
 #include "codegen/targets/DeviceEmitter.h"
 #include "codegen/targets/Targets.h"
@@ -10,8 +11,6 @@
 #include "tools/compile-model/Interrupt.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "llvm/Support/ThreadPool.h"
 
 #include <chrono>
@@ -102,7 +101,9 @@ public:
     removeOnInterrupt(""); // a rename is whole or not at all
     if (Status s = out->commit(); !s)
       return s.error();
-    return line.output + ": " + sizeText(bytes) + ", max-batch " + std::to_string(options.maxBatch) + ", max-model-len " +
+    if (line.report == "json")
+      return reports; // the list alone, for programs
+    return reports + (reports.empty() ? "" : "\n") + line.output + ": " + sizeText(bytes) + ", max-batch " + std::to_string(options.maxBatch) + ", max-model-len " +
            std::to_string(options.maxModelLen) + ", " + std::string(name(options.dtype)) + ", " + time;
   }
 
@@ -121,8 +122,7 @@ private:
 
     llvm::DefaultThreadPool threads(llvm::hardware_concurrency(unsigned(options.jobs)));
     DialectRegistry registry;
-    registerBuiltinDialectTranslation(registry);
-    registerLLVMDialectTranslation(registry);
+    codegen::registerDeviceDialects(registry); // and the translations of what CPU code is made of
     MLIRContext context(registry, MLIRContext::Threading::DISABLED);
     if (options.jobs > 1)
       context.setThreadPool(threads);
@@ -133,15 +133,32 @@ private:
     Result<OwningOpRef<ModuleOp>> module = importModel(context, *model, importOptions);
     if (!module)
       return module.error();
-    Status done = runStages(**module);
-    if (done && line.stopAfter.empty())
-      done = emit(**module, folder);
-    if (!done)
-      return done;
-    for (const std::vector<std::string> *warnings : {&model->tensors.notes, &diagnostics.warnings})
+    if (Status s = compileTargets(**module, folder); !s)
+      return s;
+    for (const std::vector<std::string> *warnings : {&model->tensors.notes, &diagnostics.warnings, &notes})
       for (const std::string &warning : *warnings)
         std::fprintf(stderr, "compile-model: warning: %s\n", warning.c_str());
     return {};
+  }
+
+  /// The imported module serves every target; each gets a copy.
+  Status compileTargets(ModuleOp imported, const std::string &folder) {
+    OrderedJson targets = OrderedJson::array(), common;
+    for (const std::string &target : line.targets) {
+      options.target = target;
+      OwningOpRef<ModuleOp> module(imported.clone());
+      if (Status s = runStages(*module); !s)
+        return s;
+      if (!line.stopAfter.empty())
+        continue;
+      if (Status s = emit(*module, folder, targets, common); !s)
+        return s;
+    }
+    if (!line.stopAfter.empty())
+      return {};
+    if (Status s = copyTokenizer(line.modelFolder, folder); !s)
+      return s;
+    return writeManifest(makeManifest(info(), targets, common), folder);
   }
 
   Status runStages(ModuleOp module) {
@@ -150,9 +167,11 @@ private:
     PipelineRequest request;
     request.stopAfter = line.stopAfter;
     request.dumpAfter = line.dumpAfter;
-    request.dumpDir = line.dumpDir;
-    request.afterStage = [&](const Stage &stage, ModuleOp) {
-      progress.show("stage " + stage.name.str() + " done");
+    request.dumpDir = line.targets.size() == 1 ? line.dumpDir : line.dumpDir + "/" + options.target;
+    request.afterStage = [&](const Stage &stage, ModuleOp scheduled) {
+      progress.show(options.target + ": stage " + stage.name.str() + " done");
+      if (stage.name == "tile" && !line.report.empty())
+        costs = codegen::launchCosts(scheduled); // the launches are gone after schedule
       return Status();
     };
     return runPipeline(module, options, request);
@@ -188,53 +207,95 @@ private:
     return {};
   }
 
-  Status emit(ModuleOp module, const std::string &folder) {
+  static int64_t poolBytes(rt::ModuleOp host, rt::Pool which) {
+    for (auto pool : host.getBody().front().getOps<rt::PoolOp>())
+      if (pool.getPool() == which)
+        return int64_t(pool.getBytes());
+    return 0;
+  }
+
+  Status makeFolders(const std::string &folder) {
+    std::error_code error;
+    std::filesystem::create_directories(folder + "/" + codeFolder(options.target), error);
+    if (!error)
+      std::filesystem::create_directories(std::filesystem::path(folder + "/" + weightsPath(options.target)).parent_path(), error);
+    return error ? Status(usageError("cannot write into '" + folder + "': " + error.message())) : Status();
+  }
+
+  Result<PackedFile> emitWeights(ModuleOp module, const std::string &folder, int64_t bytes) {
+    std::atomic<int64_t> done{0};
+    WeightData data(module, model->checkpoint.get());
+    progress.show(options.target + ": packing weights");
+    return packWeights(module, data, folder + "/" + weightsPath(options.target), bytes, options.jobs, [&](int64_t more) {
+      progress.show(options.target + ": packed " + sizeText(uint64_t(done += more)) + " of " + sizeText(uint64_t(bytes)));
+    });
+  }
+
+  Status emitCode(ModuleOp module, rt::ModuleOp host, const std::string &folder, TargetFiles &files) {
+    progress.show(options.target + ": generating code");
+    if (!codegen::findGpu(options.target)) {
+      Result<std::vector<codegen::SharedObject>> variants = codegen::emitVariants(module, host, folder, options.jobs);
+      if (!variants)
+        return variants.error();
+      files.variants = std::move(*variants);
+      return {};
+    }
+    Result<codegen::DeviceFiles> device = codegen::emitDeviceTarget(module, host, folder, options.jobs);
+    if (!device)
+      return device.error();
+    if (!device->verified())
+      notes.push_back(options.target + ": no ptxas was found: the driver compiles the kernels at load, registers and spills are unknown");
+    files.device = std::move(*device);
+    if (!line.report.empty())
+      reports += line.report == "json" ? codegen::reportJson(files.device->report, costs) : codegen::reportText(files.device->report, costs);
+    return {};
+  }
+
+  /// Writes one target's files; its entry is appended to `targets`.
+  Status emit(ModuleOp module, const std::string &folder, OrderedJson &targets, OrderedJson &common) {
     auto hosts = module.getOps<rt::ModuleOp>();
     if (hosts.empty())
       return internalError("the stages left no host program");
     rt::ModuleOp host = *hosts.begin();
-    int64_t weightBytes = 0;
-    for (auto pool : host.getBody().front().getOps<rt::PoolOp>())
-      if (pool.getPool() == rt::Pool::Weights)
-        weightBytes = int64_t(pool.getBytes());
+    int64_t weightBytes = poolBytes(host, rt::Pool::Weights);
     if (Status s = checkDisk(folder, weightBytes); !s)
       return s;
-    std::error_code error;
-    std::filesystem::create_directories(folder + "/" + codeFolder(), error);
-    if (!error)
-      std::filesystem::create_directories(std::filesystem::path(folder + "/" + weightsPath()).parent_path(), error);
-    if (error)
-      return usageError("cannot write into '" + folder + "': " + error.message());
-
-    std::atomic<int64_t> packedBytes{0};
-    WeightData data(module, model->checkpoint.get());
-    progress.show("packing weights");
-    Result<PackedFile> weights = packWeights(module, data, folder + "/" + weightsPath(), weightBytes, options.jobs, [&](int64_t bytes) {
-      progress.show("packed " + sizeText(uint64_t(packedBytes += bytes)) + " of " + sizeText(uint64_t(weightBytes)));
-    });
+    if (Status s = makeFolders(folder); !s)
+      return s;
+    TargetFiles files;
+    files.name = options.target;
+    Result<PackedFile> weights = emitWeights(module, folder, weightBytes);
     if (!weights)
       return weights.error();
-    progress.show("generating code");
-    Result<std::vector<codegen::SharedObject>> code = codegen::emitVariants(module, host, folder + "/" + codeFolder(), options.jobs);
-    if (!code)
-      return code.error();
-    if (Status s = copyTokenizer(line.modelFolder, folder); !s)
+    files.weights = std::move(*weights);
+    if (Status s = emitCode(module, host, folder + "/" + codeFolder(options.target), files); !s)
       return s;
-    Result<OrderedJson> manifest = makeManifest(module, host, info(), *weights, *code, folder);
-    return manifest ? writeManifest(*manifest, folder) : Status(manifest.error());
+    Result<OrderedJson> entry = targetEntry(module, host, files, info(), folder);
+    if (!entry)
+      return entry.error();
+    OrderedJson shared = commonEntry(module, host);
+    if (!targets.empty() && shared != common)
+      return internalError("targets " + line.targets[0] + " and " + options.target + " disagree on cache, taps or ignored tensors");
+    common = shared;
+    targets.push_back(*entry);
+    return {};
   }
 
   const CommandLine &line;
   CompileOptions options;
   Progress progress;
   std::optional<hf::Model> model;
+  std::vector<codegen::LaunchCost> costs; ///< of the target at hand
+  std::vector<std::string> notes;
+  std::string reports;
 };
 } // namespace
 
-Result<std::string> compileModel(const CommandLine &line) {
+void registerTargets() {
   codegen::registerTarget(codegen::kDefaultTarget, codegen::x86Registry);
-  codegen::registerTarget(codegen::kSm90a, codegen::sm90Registry, codegen::sm90Dialects);
-  return Compilation(line).run();
+  codegen::registerTarget(codegen::kSm90a, codegen::sm90Registry, codegen::sm90Dialects, codegen::sm90Lowering);
 }
+
+Result<std::string> compileModel(const CommandLine &line) { return Compilation(line).run(); }
 
 } // namespace dsv3

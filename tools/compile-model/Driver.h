@@ -5,7 +5,10 @@
 
 namespace dsv3 {
 
-/// Reads, imports, runs the stages, emits. Returns the line to print: what was written, its size, the time taken.
+/// Makes the targets of this compiler known by name. Called once, first.
+void registerTargets();
+
+/// Reads and imports once; for each target runs the stages and emits. Returns the line to print: what was written, its size, the time taken.
 /// Nothing is left at the output on an error.
 Result<std::string> compileModel(const CommandLine &line);
 

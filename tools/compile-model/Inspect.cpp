@@ -12,6 +12,42 @@ std::string field(const Json &object, const char *key) {
   auto it = object.find(key);
   return it == object.end() ? "?" : it->is_string() ? printable(it->get<std::string>()) : printable(it->dump());
 }
+
+/// "avx2 (0.1 MiB) avx512 (0.1 MiB)"
+void printVariants(std::ostream &os, const Json &variants) {
+  for (const Json &variant : variants)
+    os << " " << field(variant, "name") << " (" << (variant.contains("bytes") ? mib(variant["bytes"]) : 0) << " MiB)";
+}
+
+/// What the device is, and how far its code was checked.
+void printDevice(std::ostream &os, const Json &device) {
+  size_t kernels = 0, assembled = 0;
+  if (device.contains("kernels") && device["kernels"].is_array())
+    for (const Json &kernel : device["kernels"]) {
+      ++kernels;
+      assembled += kernel.contains("cubin");
+    }
+  bool verified = device.contains("verified") && device["verified"] == true;
+  os << " " << field(device, "arch") << ", " << field(device, "sm_count") << " multiprocessors, " << field(device, "smem")
+     << " bytes of shared memory; " << kernels << " kernels, " << assembled << " as machine code, "
+     << (verified ? "verified by " + field(device, "assembler") : "unverified (no ptxas)");
+}
+
+void printTarget(std::ostream &os, const Json &target) {
+  os << "target   " << field(target, "name") << ":";
+  if (target.contains("device"))
+    printDevice(os, target["device"]);
+  else if (target.contains("variants"))
+    printVariants(os, target["variants"]);
+  os << "\n  memory  ";
+  for (const char *pool : {"weights", "arena", "persist", "step", "kv_page"})
+    os << " " << pool << " " << (target.contains("memory") && target["memory"].contains(pool) ? mib(target["memory"][pool]) : 0) << " MiB";
+  os << "\n";
+  for (const Json &p : target["programs"])
+    os << "  program  " << field(p, "name") << ": " << field(p, "phase") << ", " << field(p, "tokens") << " tokens, " << field(p, "seqs")
+       << " sequences\n";
+  os << "  " << target["weights"]["tensors"].size() << " weights\n";
+}
 } // namespace
 
 Result<std::string> inspectArtifact(const std::string &folder) {
@@ -20,12 +56,16 @@ Result<std::string> inspectArtifact(const std::string &folder) {
   if (!json)
     return json.error();
   const Json &m = *json;
-  for (const char *key : {"model", "config", "memory", "kv"})
+  for (const char *key : {"model", "config", "kv"})
     if (!m.is_object() || !m.contains(key) || !m[key].is_object())
       return checkpointError(path + ": " + key + " is missing");
-  for (const char *key : {"targets", "programs", "weights", "ignored", "taps"})
+  for (const char *key : {"targets", "ignored", "taps"})
     if (!m.contains(key) || !m[key].is_array())
       return checkpointError(path + ": " + key + " is missing");
+  for (const Json &target : m["targets"])
+    if (!target.is_object() || !target.contains("programs") || !target["programs"].is_array() || !target.contains("weights") ||
+        !target["weights"].is_object() || !target["weights"].contains("tensors"))
+      return checkpointError(path + ": targets: expected programs and weights of each");
   std::ostringstream os;
   os.setf(std::ios::fixed);
   os.precision(1);
@@ -36,20 +76,9 @@ Result<std::string> inspectArtifact(const std::string &folder) {
   for (const auto &[key, value] : m["config"].items())
     os << key << " " << field(m["config"], key.c_str()) << "  ";
   os << "\n";
-  for (const Json &target : m["targets"]) {
-    os << "target   " << field(target, "name") << ":";
-    if (target.contains("variants"))
-      for (const Json &variant : target["variants"])
-        os << " " << field(variant, "name") << " (" << (variant.contains("bytes") ? mib(variant["bytes"]) : 0) << " MiB)";
-    os << "\n";
-  }
-  os << "memory  ";
-  for (const char *pool : {"weights", "arena", "persist", "step", "kv_page"})
-    os << " " << pool << " " << (m["memory"].contains(pool) ? mib(m["memory"][pool]) : 0) << " MiB";
-  os << "\n";
-  for (const Json &p : m["programs"])
-    os << "program  " << field(p, "name") << ": " << field(p, "phase") << ", " << field(p, "tokens") << " tokens, " << field(p, "seqs") << " sequences\n";
-  os << m["weights"].size() << " weights, " << m["ignored"].size() << " checkpoint tensors ignored, " << m["taps"].size() << " taps\n";
+  for (const Json &target : m["targets"])
+    printTarget(os, target);
+  os << m["ignored"].size() << " checkpoint tensors ignored, " << m["taps"].size() << " taps\n";
   return os.str();
 }
 

@@ -39,6 +39,7 @@ static int kernels(int argc, char **argv) {
 int main(int argc, char **argv) {
   if (argc > 1 && std::string(argv[1]) == "inspect")
     return inspect(argc, argv);
+  dsv3::registerTargets();
   if (argc > 1 && std::string(argv[1]) == "kernels")
     return kernels(argc - 1, argv + 1);
   dsv3::Result<dsv3::CommandLine> line = dsv3::parseCommandLine(argc, argv);

@@ -1,6 +1,6 @@
 #include "tools/compile-model/Options.h"
 
-#include "codegen/targets/KernelEmitter.h"
+#include "codegen/targets/Targets.h"
 #include "passes/Pipeline.h"
 #include "runtime/core/Json.h"
 
@@ -15,7 +15,8 @@ namespace {
 
 /// Values that need more than a type to be checked.
 struct Texts {
-  std::string target = "x86-64", cpuFeatures, dtype = "bf16", determinism = "batch";
+  std::vector<std::string> targets{codegen::kDefaultTarget.str()};
+  std::string cpuFeatures, dtype = "bf16", determinism = "batch";
 };
 
 std::string variantNames() {
@@ -31,7 +32,7 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.option_defaults()->always_capture_default();
   app.add_option("MODEL_DIR", line.modelFolder, "HuggingFace checkpoint folder: config.json, *.safetensors, tokenizer.json")->required();
   app.add_option("-o,--output", line.output, "Folder of the artifact")->required();
-  app.add_option("--target", texts.target, "x86-64");
+  app.add_option("--target", texts.targets, "What to compile for, the preferred first: " + codegen::targetNames())->delimiter(',');
   app.add_option("--cpu-features", texts.cpuFeatures, "Only this code variant: " + variantNames() + "; default: all, chosen at load");
   app.add_option("--dtype", texts.dtype, "Type of activations and plain weights: bf16 or f32");
   app.add_option("--quant", o.quant, "Quantisation of activations: none");
@@ -44,6 +45,7 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("--stop-after", line.stopAfter, "Stop after a stage, without writing an artifact");
   app.add_option("--dump-after", line.dumpAfter, "Write STAGE.mlir after this stage, or 'all'")->delimiter(',');
   app.add_option("--dump-dir", line.dumpDir, "Where dumps go");
+  app.add_option("--report", line.report, "Print what each device kernel costs: text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--force", line.force, "Replace an existing artifact");
   app.footer("compile-model inspect ARTIFACT prints what an artifact holds.\n"
              "Exit codes: 0 ok, 2 usage, 3 bad checkpoint, 4 unsupported, 5 does not fit, 6 internal.");
@@ -61,11 +63,24 @@ Status checkStages(const CommandLine &line) {
   return {};
 }
 
-Status checkTarget(CommandLine &line, const Texts &texts) {
-  if (texts.target != "x86-64")
-    return unsupportedError("--target: expected x86-64, got '" + printable(texts.target) + "'");
+Status checkTargets(CommandLine &line, const Texts &texts) {
+  bool cpu = false;
+  for (const std::string &target : texts.targets) {
+    if (!codegen::isTarget(target))
+      return unsupportedError("--target: expected out of " + codegen::targetNames() + ", got '" + printable(target) + "'");
+    if (std::find(line.targets.begin(), line.targets.end(), target) != line.targets.end())
+      return usageError("--target: expected each target once, got " + target + " twice");
+    bool gpu = codegen::findGpu(target);
+    if (gpu && line.compile.dtype != ComputeType::BF16)
+      return unsupportedError("--dtype: expected bf16 for " + target + ", whose products are of bf16 and fp8, got " +
+                              std::string(name(line.compile.dtype)));
+    cpu |= !gpu;
+    line.targets.push_back(target);
+  }
   if (texts.cpuFeatures.empty())
     return {};
+  if (!cpu)
+    return usageError("--cpu-features: expected a CPU in --target, got " + line.targets[0]);
   if (!codegen::findCpuVariant(texts.cpuFeatures))
     return unsupportedError("--cpu-features: expected one of " + variantNames() + ", got '" + printable(texts.cpuFeatures) + "'");
   line.compile.cpuVariants = {texts.cpuFeatures};
@@ -94,7 +109,7 @@ Status check(CommandLine &line, const Texts &texts) {
     return usageError("--jobs: expected 1 or more, got " + std::to_string(line.compile.jobs));
   if (Status s = checkQuant(line.compile.quant); !s)
     return s;
-  if (Status s = checkTarget(line, texts); !s)
+  if (Status s = checkTargets(line, texts); !s)
     return s;
   return checkStages(line);
 }

@@ -12,7 +12,9 @@ namespace dsv3 {
 
 struct CommandLine {
   std::string modelFolder, output;
-  CompileOptions compile;
+  CompileOptions compile;             ///< `target` is set for each of `targets` in turn
+  std::vector<std::string> targets;   ///< in the order of preference
+  std::string report;                 ///< "text" or "json": what device kernels cost; empty: none
   bool maxModelLenGiven = false; ///< else the default is lowered to what the model allows
   bool force = false;
   std::string stopAfter;              ///< empty: write the artifact
@@ -22,7 +24,7 @@ struct CommandLine {
   std::optional<int> exit;
 };
 
-/// Usage errors name the flag; Unsupported errors say what there is.
+/// Targets must be registered. Usage errors name the flag; Unsupported errors say what there is.
 Result<CommandLine> parseCommandLine(int argc, char **argv);
 
 } // namespace dsv3

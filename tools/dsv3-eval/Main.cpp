@@ -3,13 +3,14 @@
 #include "Measure.h"
 #include "runtime/core/Json.h"
 #include "runtime/core/ThreadPool.h"
-#include "runtime/engine/CpuDevice.h"
+#include "runtime/cuda/OpenDevice.h"
 #include "runtime/engine/Engine.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <unistd.h>
 
 namespace dsv3::eval {
@@ -20,10 +21,10 @@ namespace {
 constexpr int64_t kProseIds = 1023, kStoryIds = 511, kAnswerTokens = 120;
 
 struct Options {
-  std::string artifact, prose, problems, stories, cpuFeatures;
+  std::string artifact, prose, problems, stories;
   int64_t limit = 0;
-  bool json = false, verify = false;
-  int threads = 0;
+  bool json = false;
+  OpenOptions open;
 };
 
 Result<bool> parseOptions(int argc, char **argv, Options &o) {
@@ -37,11 +38,14 @@ Result<bool> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--limit", o.limit, "read only the first lines of each file")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_flag("--json", o.json, "print one object");
-  app.add_option("--threads", o.threads,
+  app.add_option("--threads", o.open.threads,
                  "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
       ->check(CLI::Range(1, 4096));
-  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx");
-  app.add_flag("--verify", o.verify, "compare the hash of the weights");
+  app.add_option("--device", o.open.device, "cpu, cuda, or auto: the first target of the artifact that runs here")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--cpu-features", o.open.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx");
+  app.add_flag("--verify", o.open.verify, "compare the hash of the weights");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
@@ -138,20 +142,23 @@ private:
 };
 
 Status evaluate(const Options &options) {
-  Result<Artifact> artifact = Artifact::open(options.artifact, {options.cpuFeatures, options.verify});
-  if (!artifact)
-    return artifact.error();
-  Result<TextModel> model = TextModel::load(*artifact);
-  if (!model)
-    return model.error();
-  if (!model->tokenizer())
-    return usageError(options.artifact + ": the artifact has no tokenizer, which the measurements need");
-  CpuDevice::Options deviceOptions;
-  deviceOptions.threads = options.threads;
-  Result<std::unique_ptr<CpuDevice>> device = CpuDevice::create(*artifact, deviceOptions);
-  if (!device)
-    return device.error();
-  Result<std::unique_ptr<Engine>> engine = Engine::create(**device, artifact->manifest(), {});
+  std::optional<TextModel> model;
+  OpenOptions open = options.open;
+  open.check = [&](const Artifact &artifact) -> Status {
+    Result<TextModel> loaded = TextModel::load(artifact);
+    if (!loaded)
+      return loaded.error();
+    model.emplace(std::move(*loaded));
+    if (!model->tokenizer())
+      return usageError(options.artifact + ": the artifact has no tokenizer, which the measurements need");
+    return {};
+  };
+  Result<OpenedModel> opened = openModel(options.artifact, open);
+  if (!opened)
+    return opened.error();
+  for (const std::string &note : opened->notes)
+    std::fprintf(stderr, "dsv3-eval: warning: %s\n", note.c_str());
+  Result<std::unique_ptr<Engine>> engine = Engine::create(*opened->device, opened->artifact->manifest(), {});
   if (!engine)
     return engine.error();
   return Evaluation(**engine, *model, options).run();

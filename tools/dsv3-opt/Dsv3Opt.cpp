@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
   dsv3::codegen::registerTileLoweringPasses();
   dsv3::codegen::registerDevicePasses();
   dsv3::codegen::registerTarget(dsv3::codegen::kDefaultTarget, dsv3::codegen::x86Registry);
-  dsv3::codegen::registerTarget(dsv3::codegen::kSm90a, dsv3::codegen::sm90Registry, dsv3::codegen::sm90Dialects);
+  dsv3::codegen::registerTarget(dsv3::codegen::kSm90a, dsv3::codegen::sm90Registry, dsv3::codegen::sm90Dialects, dsv3::codegen::sm90Lowering);
   dsv3::codegen::registerTarget("test", dsv3::codegen::testRegistry);
   dsv3::codegen::registerTarget(dsv3::codegen::kTestGpu, dsv3::codegen::testGpuRegistry, dsv3::codegen::testGpuDialects);
   mlir::DialectRegistry registry;

@@ -3,13 +3,14 @@
 #include "Output.h"
 #include "Requests.h"
 #include "ScoreFiles.h"
-#include "runtime/engine/CpuDevice.h"
+#include "runtime/cuda/OpenDevice.h"
 #include "runtime/engine/Engine.h"
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 namespace dsv3::run {
 
@@ -101,26 +102,31 @@ Status runOptions(const Options &options) {
   Clock::time_point start = Clock::now();
   if (Status s = checkScoreFiles(options); !s)
     return s;
-  Result<Artifact> artifact = Artifact::open(options.artifact, {options.cpuFeatures, options.verify});
-  if (!artifact)
-    return artifact.error();
-  Result<TextModel> model = TextModel::load(*artifact);
-  if (!model)
-    return model.error();
-  Result<std::vector<TextRequest>> requests = makeRequests(options, *model);
-  if (!requests)
-    return requests.error();
-  CpuDevice::Options deviceOptions;
-  deviceOptions.threads = options.threads;
-  Result<std::unique_ptr<CpuDevice>> device = CpuDevice::create(*artifact, deviceOptions);
-  if (!device)
-    return device.error();
+  std::optional<TextModel> model;
+  std::vector<TextRequest> requests;
+  OpenOptions open = options.open;
+  open.check = [&](const Artifact &artifact) -> Status {
+    Result<TextModel> loaded = TextModel::load(artifact);
+    if (!loaded)
+      return loaded.error();
+    model.emplace(std::move(*loaded));
+    Result<std::vector<TextRequest>> made = makeRequests(options, *model);
+    if (!made)
+      return made.error();
+    requests = std::move(*made);
+    return {};
+  };
+  Result<OpenedModel> opened = openModel(options.artifact, open);
+  if (!opened)
+    return opened.error();
+  for (const std::string &note : opened->notes)
+    std::fprintf(stderr, "dsv3-run: warning: %s\n", note.c_str());
   Engine::Options engineOptions;
   engineOptions.prefillChunk = options.prefillChunk;
-  Result<std::unique_ptr<Engine>> engine = Engine::create(**device, artifact->manifest(), engineOptions);
+  Result<std::unique_ptr<Engine>> engine = Engine::create(*opened->device, opened->artifact->manifest(), engineOptions);
   if (!engine)
     return engine.error();
-  return Runner(**engine, *model, options, std::move(*requests), millisecondsSince(start)).runAll();
+  return Runner(**engine, *model, options, std::move(requests), millisecondsSince(start)).runAll();
 }
 
 int run(int argc, char **argv) {

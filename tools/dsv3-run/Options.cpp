@@ -85,23 +85,27 @@ void addOutput(CLI::App &app, Options &o) {
       ->group("Output");
 }
 
-void addMachine(CLI::App &app, Options &o, std::string &device) {
+void addMachine(CLI::App &app, Options &o) {
   const char *group = "Machine";
   app.add_option("--prefill-chunk", o.prefillChunk,
                  "most prompt tokens of one sequence in a step (default: the plan's)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
       ->group(group);
-  app.add_option("--threads", o.threads,
+  app.add_option("--threads", o.open.threads,
                  "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
       ->check(CLI::Range(1, 4096))
       ->group(group);
-  app.add_option("--device", device, "cpu")
-      ->check(CLI::IsMember({"cpu"}))
+  app.add_option("--device", o.open.device, "cpu, cuda, or auto: the first target of the artifact that runs here")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--cpu-features", o.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx")
+  app.add_option("--kv-pages", o.open.kvPages,
+                 "pages of 64 tokens of cache (default: what max_batch sequences need, or what memory holds)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
       ->group(group);
-  app.add_flag("--verify", o.verify, "compare the hash of the weights, which reads all of them")
+  app.add_option("--cpu-features", o.open.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx")
+      ->group(group);
+  app.add_flag("--verify", o.open.verify, "compare the hash of the weights, which reads all of them")
       ->group(group);
 }
 
@@ -122,12 +126,11 @@ Status checkOptions(const Options &o) {
 
 Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   Options options;
-  std::string device = "cpu";
   CLI::App app("Runs a model compiled by compile-model.", "dsv3-run");
   addInput(app, options);
   addGeneration(app, options);
   addOutput(app, options);
-  addMachine(app, options, device);
+  addMachine(app, options);
   refuseEmptyValues(app);
   try {
     app.parse(argc, argv);

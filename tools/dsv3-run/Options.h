@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/core/Result.h"
+#include "runtime/cuda/OpenDevice.h"
 #include "runtime/engine/Completion.h"
 
 #include <optional>
@@ -16,9 +17,7 @@ struct Options {
   int64_t prefillChunk = 0;
   bool json = false;
   std::string logitsOut, tapsOut;
-  int threads = 0;
-  std::string cpuFeatures;
-  bool verify = false;
+  OpenOptions open;
 };
 
 /// nullopt after --help, which has been printed. Usage errors name the flag.

@@ -52,7 +52,7 @@ TEST_F(ArtifactTest, Opens) {
   EXPECT_EQ(opened->variant(), "avx2");
   EXPECT_EQ(opened->weights().size(), 1024u);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(opened->weights().data()) % 4096, 0u) << "mapped, not copied";
-  EXPECT_EQ(opened->manifest().programs.size(), 7u);
+  EXPECT_EQ(opened->target().programs.size(), 7u);
   EXPECT_EQ(opened->manifest().model.eosIds, std::vector<int32_t>{1});
 }
 
@@ -73,11 +73,15 @@ TEST_F(ArtifactTest, EveryManifestKeyIsNeeded) {
         lacks([&, key = key, inner = inner](Json &m) { m[key].erase(inner); }, key + "." + inner);
   }
   for (const char *key : {"name", "phase", "tokens", "seqs", "qblocks", "kblocks", "outputs"})
-    lacks([&](Json &m) { m["programs"][3].erase(key); }, std::string("programs[3].") + key);
+    lacks([&](Json &m) { m["targets"][0]["programs"][3].erase(key); }, std::string("targets[0].programs[3].") + key);
+  for (const char *key : {"name", "variants", "weights", "memory", "programs"})
+    lacks([&](Json &m) { m["targets"][0].erase(key); }, std::string("targets[0].") + key);
+  for (const char *key : {"weights", "arena", "persist", "step", "kv_page", "kv_pages_min"})
+    lacks([&](Json &m) { m["targets"][0]["memory"].erase(key); }, std::string("targets[0].memory.") + key);
   for (const char *key : {"name", "file", "hash", "bytes"})
     lacks([&](Json &m) { m["targets"][0]["variants"][0].erase(key); },
           std::string("targets[0].variants[0].") + key);
-  for (const char *key : {"file", "hash", "bytes"})
+  for (const char *key : {"file", "hash", "bytes", "tensors"})
     lacks([&](Json &m) { m["targets"][0]["weights"].erase(key); }, std::string("targets[0].weights.") + key);
 }
 
@@ -89,18 +93,18 @@ TEST_F(ArtifactTest, WrongValuesAreNamed) {
     artifact.writeManifest();
     expectRefused(artifact, message);
   };
-  refused("/format", 9999, AllOf(HasSubstr("format: expected 1, got 9999")));
-  refused("/abi", 9999, HasSubstr("abi: expected 1, got 9999"));
+  refused("/format", 9999, AllOf(HasSubstr("format: expected 2, got 9999")));
+  refused("/abi", 9999, HasSubstr("abi: expected 2, got 9999"));
   refused("/model/vocab_size", "many", HasSubstr("model.vocab_size: expected an integer, got \"many\""));
   refused("/model/eos_token_ids", Json::array({99999}), HasSubstr("model.eos_token_ids"));
-  refused("/programs/2/phase", "dinner",
-          HasSubstr("programs[2].phase: expected one of prefill, decode, score, mtp"));
-  refused("/programs/2/tokens", 3, HasSubstr("program decode_b1, tokens: the manifest says 3, the code 1"));
+  refused("/targets/0/programs/2/phase", "dinner",
+          HasSubstr("targets[0].programs[2].phase: expected one of prefill, decode, score, mtp"));
+  refused("/targets/0/programs/2/tokens", 3, HasSubstr("program decode_b1, tokens: the manifest says 3, the code 1"));
   refused("/kv/row_elems", 3, HasSubstr("kv.row_elems: the manifest says 3, the code 2"));
-  refused("/memory/arena", 64, HasSubstr("memory.arena"));
+  refused("/targets/0/memory/arena", 64, HasSubstr("memory.arena"));
   refused("/config/max_model_len", 4096, HasSubstr("kv_pages_min"));
   refused("/taps/0/name", "x", HasSubstr("tap: the manifest says x, the code embed"));
-  refused("/weights/0/bytes", 2000, HasSubstr("weight table"));
+  refused("/targets/0/weights/tensors/0/bytes", 2000, HasSubstr("weight table"));
   refused("/targets/0/variants/0/file", "../x.so", HasSubstr("a path inside the artifact"));
 }
 
@@ -133,7 +137,7 @@ TEST_F(ArtifactTest, NoFolderNoTarget) {
 
 /// The manifest fits each of these modules, but the module is wrong in itself.
 TEST(Module, FaultsAreFoundBeforeAnythingRuns) {
-  expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_abi")), HasSubstr("abi: expected 1"));
+  expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_abi")), HasSubstr("abi: expected 2"));
   expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_launch")),
                 AllOf(HasSubstr("launch append"), HasSubstr("an address outside its pool")));
   expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_field")), HasSubstr("two fields overlap"));

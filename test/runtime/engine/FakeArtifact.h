@@ -12,8 +12,9 @@ namespace fake {
 class FakeArtifact {
 public:
   /// `module`: path of a shared object built from FakeModule.cpp. `withTokenizer` adds the
-  /// example model's.
-  explicit FakeArtifact(const std::string &module, bool withTokenizer = false);
+  /// example model's. `device`: the path of another, built as the host program of a device: a second
+  /// target sm_90a, with files of code that the fake driver takes.
+  explicit FakeArtifact(const std::string &module, bool withTokenizer = false, const std::string &device = "");
   ~FakeArtifact();
 
   const std::string &path() const { return folder; }
@@ -24,6 +25,7 @@ public:
   void writeManifest() const;
 
 private:
+  dsv3::Json addDevice(const std::string &module);
   std::string folder;
 };
 

@@ -1,14 +1,13 @@
 // A hand-written shared object with the tables of runtime/core/Abi.h over fake::.
-// FAKE_FAULT builds one with a planted mistake for the loader to find.
-#include "FakeModel.h"
-#include "runtime/core/Abi.h"
+// FAKE_FAULT builds one with a planted mistake for the loader to find, FAKE_DEVICE the host program of a device.
+#include "FakeKernels.h"
 
 #include <cstring>
+#include <list>
 
-#ifndef FAKE_FAULT
-#define FAKE_FAULT 0
+#ifndef FAKE_DEVICE
+#define FAKE_DEVICE 0
 #endif
-enum { kNoFault, kBadAbi, kBadLaunch, kBadField, kBadOutput, kFaultNan };
 
 using namespace fake;
 
@@ -35,103 +34,15 @@ constexpr dsv3_ref persist(uint64_t o) { return {DSV3_POOL_PERSIST, 0, o}; }
 constexpr dsv3_ref kv{DSV3_POOL_KV, 0, 0};
 constexpr dsv3_ref weights{DSV3_POOL_WEIGHTS, 0, 0};
 
-template <typename T> const T *in(const void *p) { return static_cast<const T *>(p); }
-template <typename T> T *out(const void *p) { return static_cast<T *>(const_cast<void *>(p)); }
-
-float *cacheRow(const void *const *b, const int64_t *s, int64_t layer, int64_t slot) {
-  return reinterpret_cast<float *>(out<char>(b[0]) + layer * s[DSV3_SCALAR_KV_LAYER_STRIDE]) + slot * kRow;
-}
-/// Key at `position` of sequence `q` by its block table (b[1]); layer is the first constant.
-float keyAt(const void *const *b, const int64_t *s, int q, int position) {
-  int page = in<int32_t>(b[1])[q * kPages + position / kPage];
-  return cacheRow(b, s, s[DSV3_SCALAR_COUNT], int64_t(page) * kPage + position % kPage)[1];
-}
-
-/// kv, ids, pos, slot, weights, tap. Tile: a row.
-void append(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *scratch) {
-  if (reinterpret_cast<uintptr_t>(scratch) % 64)
-    __builtin_trap();
-  for (int64_t t = begin; t < end; ++t) {
-    int id = in<int32_t>(b[1])[t], pos = in<int32_t>(b[2])[t];
-    int64_t slot = in<int64_t>(b[3])[t];
-    // Through scratch, so that two threads sharing one would be seen.
-    float *mine = static_cast<float *>(scratch);
-    for (int i = 0; i < 256; ++i)
-      mine[i] = key(in<uint32_t>(b[4])[id % kWeights], id, pos);
-    if (slot >= 0)
-      for (int64_t layer = 0; layer < kLayers; ++layer)
-        cacheRow(b, s, layer, slot)[1] = mine[255];
-    out<int32_t>(b[5])[t * 2] = id;
-    out<int32_t>(b[5])[t * 2 + 1] = pos;
-  }
-}
-
-/// kv, next ids, pos, slot, hidden. The MTP module's layer comes last.
-void appendMtp(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *) {
-  for (int64_t t = begin; t < end; ++t)
-    if (int64_t slot = in<int64_t>(b[3])[t]; slot >= 0)
-      cacheRow(b, s, kLayers, slot)[1] =
-          mtpKey(in<uint32_t>(b[4])[t], in<int32_t>(b[1])[t], in<int32_t>(b[2])[t]);
-}
-
-/// kv, table, kblock, ctx_len -> hash of each key block. Tile: a key block.
-void expand(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *) {
-  for (int64_t k = begin; k < end; ++k) {
-    int q = in<int32_t>(b[2])[k * 2], block = in<int32_t>(b[2])[k * 2 + 1];
-    uint32_t h = 2;
-    for (int p = block * 64; p < block * 64 + 64 && p < in<int32_t>(b[3])[q]; ++p)
-      h = attendKey(h, keyAt(b, s, q, p));
-    out<uint32_t>(b[4])[k] = h;
-  }
-}
-
-/// kv, table, qblock, pos, kblock_start, blocks -> hidden. Tile: a query tile.
-void attendTiles(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *) {
-  for (int64_t i = begin; i < end; ++i) {
-    const int32_t *tile = in<int32_t>(b[2]) + i * 4;
-    if (tile[2] < 1 || tile[2] > 16)
-      __builtin_trap();
-    for (int t = tile[1]; t < tile[1] + tile[2]; ++t) {
-      int pos = in<int32_t>(b[3])[t], whole = (pos + 1) / 64;
-      uint32_t h = 1;
-      for (int k = 0; k < whole; ++k)
-        h = mix(h, in<uint32_t>(b[5])[in<int32_t>(b[4])[tile[0]] + k]);
-      for (int p = whole * 64; p <= pos; ++p)
-        h = attendKey(h, keyAt(b, s, tile[0], p));
-      out<uint32_t>(b[6])[t] = h;
-    }
-  }
-}
-
-/// kv, table, seq, pos, ctx_len -> hidden. Tile: a row; for decode.
-void attendRows(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *) {
-  for (int64_t t = begin; t < end; ++t) {
-    int q = in<int32_t>(b[2])[t], pos = in<int32_t>(b[3])[t];
-    bool last = in<int32_t>(b[4])[q] == pos + 1; // a decode row is the last of its context
-    out<uint32_t>(b[5])[t] = last ? hidden(pos, [&](int p) { return keyAt(b, s, q, p); }) : 0;
-  }
-}
-
-/// hidden, logit_row -> logits. Tile: a row of logits. Constant: 1 for every row, 0 for logit_row's.
-void head(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *) {
-  for (int64_t r = begin; r < end; ++r) {
-    uint32_t h = in<uint32_t>(b[0])[s[DSV3_SCALAR_COUNT] ? r : in<int32_t>(b[1])[r]];
-    for (int v = 0; v < kVocab; ++v)
-      out<float>(b[2])[r * kVocab + v] = FAKE_FAULT == kFaultNan ? __builtin_nanf("") : logit(h, v);
-  }
-}
-
-void copy(const void *const *b, const int64_t *, int64_t begin, int64_t end, void *) {
-  std::memcpy(out<char>(b[1]) + begin * 4, in<char>(b[0]) + begin * 4, (end - begin) * 4);
-}
-
-const dsv3_kernel_desc kernels[] = {{"append", "", append, 1024},
-                                    {"append_mtp", "", appendMtp, 0},
-                                    {"expand", "", expand, 0},
-                                    {"attend_tiles", "", attendTiles, 0},
-                                    {"attend_rows", "", attendRows, 64},
-                                    {"head", "", head, 0},
-                                    {"copy", "", copy, 0}};
+// A device's kernels are found by name.
+constexpr dsv3_cpu_fn here(dsv3_cpu_fn fn) { return FAKE_DEVICE ? nullptr : fn; }
+const dsv3_kernel_desc kernels[] = {{"append", "", here(append), 1024},
+                                    {"append_mtp", "", here(appendMtp), 0},
+                                    {"expand", "", here(expand), 0},
+                                    {"attend_tiles", "", here(attendTiles), 0},
+                                    {"attend_rows", "", here(attendRows), 64},
+                                    {"head", "", here(head), 0},
+                                    {"copy", "", here(copy), 0}};
 
 // ---- launches ----
 const dsv3_ref rAppend[] = {kv,
@@ -149,8 +60,46 @@ const dsv3_ref rHead[] = {arena(aHidden), step(oRow), persist(pLogits)};
 const dsv3_ref rCopy[] = {arena(aHidden), persist(pHidden)};
 const int64_t lastLayer[] = {kLayers - 1}, mtpLayer[] = {kLayers}, someRows[] = {0}, allRows[] = {1};
 
+/// A launch as a grid. Generated code has such tables as constants; here they are made at first use and kept.
+struct Grid {
+  dsv3_grid_launch launch;
+  dsv3_param params[8];
+  dsv3_tensor_map map;
+  const dsv3_ref *refs;
+  const int64_t *consts;
+
+  Grid(uint32_t kernel, const dsv3_ref *refs, uint32_t n, const int64_t *consts, const char *site)
+      : launch{}, params{}, map{}, refs(refs), consts(consts) {
+    // The cache as rows of 16 bytes, as many as there are; a fault states far too many.
+    map.elem = DSV3_MAP_F32;
+    map.rank = 2;
+    map.dims[0] = 4;
+    map.dims[1] = FAKE_FAULT == kBadMap ? uint64_t(1) << 30 : 0;
+    map.strides[0] = 16;
+    map.box[0] = 4;
+    map.box[1] = 64;
+    for (uint32_t i = 0; i < n; ++i) {
+      bool cache = refs[i].pool == DSV3_POOL_KV;
+      params[i] = {uint32_t(cache ? DSV3_PARAM_MAP : DSV3_PARAM_POINTER), 0, refs[i], cache ? &map : nullptr, 0};
+    }
+    if (consts)
+      params[n] = {DSV3_PARAM_NUMBER, 0, {}, nullptr, *consts};
+    launch = {kernel, {2, 1, 1}, 128, kernel == 5 ? 65536u : 0u, kernel == 0 ? 2u : 1u, n + (consts ? 1u : 0u), params, site};
+  }
+};
+
+const dsv3_grid_launch *gridOf(uint32_t kernel, const dsv3_ref *refs, uint32_t n, const int64_t *consts, const char *site) {
+  static std::list<Grid> grids;
+  for (Grid &g : grids)
+    if (g.refs == refs && g.consts == consts)
+      return &g.launch;
+  return &grids.emplace_back(kernel, refs, n, consts, site).launch;
+}
+
 void launch(const dsv3_host_api *api, void *ctx, uint32_t kernel, const dsv3_ref *refs, uint32_t n,
             const int64_t *consts, const char *site, int64_t tiles) {
+  if (FAKE_DEVICE != (FAKE_FAULT == kForeignLaunch))
+    return api->grid(ctx, gridOf(kernel, refs, n, consts, site));
   dsv3_launch l{kernel, n, consts ? 1u : 0u, 0, refs, consts, site};
   api->range(ctx, &l, tiles);
 }
@@ -219,8 +168,8 @@ const dsv3_tap_desc taps[] = {{"embed", DSV3_ELEM_I32, 0, 2}, {"mtp.hidden", DSV
 
 const dsv3_module_desc module = {FAKE_FAULT == kBadAbi ? DSV3_ABI + 7 : DSV3_ABI,
                                  sizeof(dsv3_module_desc),
-                                 "x86-64",
-                                 "avx2",
+                                 FAKE_DEVICE ? "sm_90a" : "x86-64",
+                                 FAKE_DEVICE ? "host" : "avx2",
                                  sizeof programs / sizeof *programs,
                                  sizeof kernels / sizeof *kernels,
                                  sizeof fields / sizeof *fields,

@@ -100,11 +100,14 @@ TEST(KvBudget, FullPlanFewerOrRefused) {
   b.pagesPerSequence = 10;
   b.sequences = 8;
   b.otherBytes = 100 << 20;
-  b.availableBytes = uint64_t(1) << 30;
+  b.usableBytes = uint64_t(1) << 30;
   EXPECT_EQ(*kvPagesFor(b), 80);
-  b.availableBytes = 150 << 20; // 135 usable
+  EXPECT_EQ(kvShortage(b, 80, 64), "");
+  b.usableBytes = 135 << 20;
   EXPECT_EQ(*kvPagesFor(b), 35);
-  b.availableBytes = 120 << 20; // 108 usable: 8 pages
+  EXPECT_EQ(kvShortage(b, 35, 64), "memory holds 35 of 80 kv pages (2240 tokens of cache in all): requests wait for each "
+                                   "other sooner than max_batch 8 says");
+  b.usableBytes = 108 << 20; // 8 pages
   auto refused = kvPagesFor(b);
   ASSERT_FALSE(bool(refused));
   EXPECT_EQ(refused.error().code, ExitCode::DoesNotFit);
@@ -112,6 +115,7 @@ TEST(KvBudget, FullPlanFewerOrRefused) {
       << refused.error().message;
   b.requestedPages = 5;
   EXPECT_EQ(*kvPagesFor(b), 5);
+  EXPECT_EQ(kvShortage(b, 5, 64), "") << "as many as were asked for";
   b.requestedPages = 9;
   EXPECT_FALSE(bool(kvPagesFor(b)));
 }

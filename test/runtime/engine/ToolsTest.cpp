@@ -256,7 +256,7 @@ TEST_F(Tools, WrongUseIsOneLine) {
       {"", "--prompt"},
       {"--ids=3584", "3584"},
       {"--ids=0,-1", "-1"},
-      {"--prompt x --device cuda", "cuda"},
+      {"--prompt x --device tpu", "tpu"},
       {"--batch nowhere.jsonl", "nowhere.jsonl"},
       {"--prompt x --logits-out /proc/nowhere/x", "/proc/nowhere/x"}};
   for (auto [flags, word] : cases)
@@ -337,6 +337,29 @@ TEST_F(Tools, EvalRefusesBadFiles) {
   expectRefused(eval("--problems " + write("bad.jsonl", "{\"question\": \"x\"}\n")), 2,
                 "line 1: final is missing");
   expectRefused(eval("--prose " + write("bad.jsonl", "\n")), 2, "at least one line");
+}
+
+TEST_F(Tools, DevicesByName) {
+  fake::FakeArtifact both(fake::modulePath(), false, fake::modulePath("dsv3_fake_device"));
+  std::string flags = " --ids=0,5 --max-tokens 4 ";
+  auto on = [&](const std::string &environment, const std::string &device) {
+    return shell(environment + " DSV3_CUDA_DRIVER=" DSV3_FAKE_CUDA " " + std::string(DSV3_RUN) + " " + both.path() + flags + device);
+  };
+  Finished cpu = on("", "--device cpu"), cuda = on("", "--device=cuda"), automatic = on("", "");
+  EXPECT_EQ(cpu.code, 0) << cpu.err;
+  EXPECT_EQ(cuda.code, 0) << cuda.err;
+  EXPECT_EQ(cuda.err, "");
+  EXPECT_EQ(cuda.out, cpu.out);
+  EXPECT_EQ(automatic.out, cpu.out);
+  EXPECT_THAT(automatic.err, HasSubstr("dsv3-run: warning: running x86-64 avx2"));
+  expectRefused(on("FAKE_CUDA=no_device", "--device=cuda"), 4, "expected a GPU");
+  expectRefused(on("FAKE_CUDA=capability=8.9", "--device=cuda"), 4, "got Fake GPU of 8.9");
+  expectRefused(on("FAKE_CUDA=driver=12000", "--device=cuda"), 4, "CUDA 12.8 or later");
+  expectRefused(on("FAKE_CUDA=memory=4096", "--device=cuda"), 5, "GPU memory: expected");
+  expectRefused(on("", "--device=tpu"), 2, "--device");
+  expectRefused(on("", "--device=cuda --cpu-features avx2"), 2, "--cpu-features");
+  expectRefused(on("", "--device=cpu --kv-pages 1073741824"), 5, "memory: expected");
+  expectRefused(run("--device=cuda --ids=0"), 4, "the artifact has no code for cuda, only for x86-64");
 }
 
 } // namespace

@@ -1,0 +1,85 @@
+// A GPU: pools in device memory, programs as CUDA graphs.
+//
+// Everything is decided at load: pools are allocated, weights copied, tensor maps encoded, every program captured. A
+// step is one copy of [scalars | step buffer] to the device, one graph, one copy of the result rows back, one wait.
+#pragma once
+
+#include "runtime/cuda/DeviceCode.h"
+#include "runtime/cuda/Gpu.h"
+#include "runtime/engine/Artifact.h"
+#include "runtime/engine/Device.h"
+#include "runtime/engine/KvBudget.h"
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace dsv3 {
+
+class CudaDevice final : public Device {
+public:
+  struct Options {
+    int64_t kvPages = 0; ///< 0: max_batch sequences of max_model_len, or what memory allows
+  };
+
+  /// `artifact` was opened for a target with a device and must outlive this. Errors: as Gpu::open and DeviceCode::load;
+  /// DoesNotFit when device memory cannot hold the plan and at least one sequence of max_model_len.
+  static Result<std::unique_ptr<CudaDevice>> create(const Artifact &artifact, const Options &options);
+  ~CudaDevice() override;
+
+  const dsv3_module_desc &module() const override { return desc; }
+  int64_t kvPages() const override { return pages; }
+  std::string describe() const override;
+  uint8_t *stepBuffer() override { return stepMirror.data() + kScalarBytes; }
+  Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) override;
+  Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) override;
+
+private:
+  /// A launch with its arguments as the driver takes them.
+  struct Bound;
+
+  /// Before the step buffer: its own first cache lines hold the scalars.
+  static constexpr uint64_t kScalarBytes = 256;
+
+  explicit CudaDevice(const Artifact &artifact);
+  Status load(const Options &options);
+  KvBudget budget(const Options &options, uint64_t freeBytes) const;
+  Status allocate();
+  Status bindLaunches();
+  Result<std::unique_ptr<Bound>> bind(const dsv3_grid_launch &launch) const;
+  Result<cuda::TensorMapImage> encode(const dsv3_tensor_map &map, const dsv3_ref &ref) const;
+  Status captureAll();
+  Result<void *> capture(uint32_t program);
+
+  /// Calls a program's function; its grids go to the stream, its taps to `taps`.
+  Status play(uint32_t program, const dsv3_step_host &step);
+  void launch(const dsv3_grid_launch &launch);
+  void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
+  Status copyResults(uint32_t program, const dsv3_step_host &step);
+  Status growResults(uint64_t bytes);
+
+  cuda::DevicePtr address(const dsv3_ref &ref) const { return base[ref.pool] + ref.offset; }
+
+  const Artifact &artifact;
+  const dsv3_module_desc &desc;
+  std::unique_ptr<cuda::Gpu> gpu;
+  int64_t pages = 0;
+  uint64_t kvBytes = 0; ///< of the pool
+  std::vector<cuda::DeviceMemory> pools;
+  cuda::DevicePtr base[DSV3_POOL_COUNT] = {};
+  cuda::PinnedMemory stepMirror, results;
+  cuda::DeviceCode code;
+  std::unordered_map<const dsv3_grid_launch *, std::unique_ptr<Bound>> launches;
+  std::vector<void *> graphs; ///< by program
+
+  // What `results` holds since the last run.
+  dsv3_ref fetched{};
+  uint64_t fetchedBytes = 0;
+
+  // State of the program that is running.
+  const TapSink *taps = nullptr;
+  std::vector<uint8_t> tapped;
+  Status status;
+};
+
+} // namespace dsv3

@@ -1,0 +1,300 @@
+// The CUDA device over a driver that keeps its books in host memory (FakeCuda.cpp): no GPU is needed.
+#include "runtime/cuda/CudaDevice.h"
+
+#include "FakeArtifact.h"
+#include "FakeModel.h"
+#include "runtime/cuda/OpenDevice.h"
+#include "runtime/engine/Engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+using namespace dsv3;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+/// An artifact for both kinds of machine.
+struct Both : fake::FakeArtifact {
+  Both(const std::string &device = "dsv3_fake_device") : FakeArtifact(fake::modulePath(), false, fake::modulePath(device)) {}
+};
+
+class Cuda : public testing::Test {
+protected:
+  void SetUp() override {
+    setenv("DSV3_CUDA_DRIVER", DSV3_FAKE_CUDA, 1);
+    pretend("");
+    unsetenv("FAKE_CUDA_LOG");
+  }
+  static void pretend(const std::string &what) { setenv("FAKE_CUDA", what.c_str(), 1); }
+
+  static Result<OpenedModel> open(const fake::FakeArtifact &artifact, const std::string &device = "cuda", int64_t pages = 0) {
+    OpenOptions options;
+    options.device = device;
+    options.kvPages = pages;
+    options.threads = 1;
+    return openModel(artifact.path(), options);
+  }
+  static void expectRefused(const fake::FakeArtifact &artifact, ExitCode code, testing::Matcher<std::string> message,
+                            const std::string &device = "cuda", int64_t pages = 0) {
+    Result<OpenedModel> opened = open(artifact, device, pages);
+    ASSERT_FALSE(bool(opened));
+    EXPECT_EQ(opened.error().code, code) << opened.error().message;
+    EXPECT_THAT(opened.error().message, message);
+    EXPECT_EQ(opened.error().message.find('\n'), std::string::npos) << "one line";
+  }
+
+  static std::vector<std::string> linesOf(const std::string &path) {
+    std::ifstream file(path);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);)
+      lines.push_back(line);
+    return lines;
+  }
+};
+
+Ids generate(Engine &engine, const Ids &prompt, int count) {
+  Ids out;
+  Request r;
+  r.prompt = prompt;
+  r.maxTokens = count;
+  r.onToken = [&](const SampledToken &t) { return out.push_back(t.id), true; };
+  EXPECT_TRUE(bool(engine.submit(std::move(r))));
+  Status ran = engine.runAll();
+  EXPECT_TRUE(bool(ran)) << (ran ? "" : ran.error().message);
+  return out;
+}
+
+std::unique_ptr<Engine> engineOf(OpenedModel &model) { return std::move(*Engine::create(*model.device, model.artifact->manifest(), {})); }
+
+//===-- It computes -------------------------------------------------------===//
+
+TEST_F(Cuda, GeneratesWhatTheCpuDoes) {
+  Both artifact;
+  Result<OpenedModel> gpu = open(artifact), cpu = open(artifact, "cpu");
+  ASSERT_TRUE(bool(gpu)) << gpu.error().message;
+  ASSERT_TRUE(bool(cpu)) << cpu.error().message;
+  EXPECT_THAT(gpu->notes, IsEmpty());
+  EXPECT_EQ(gpu->device->describe(), "sm_90a on Fake GPU (driver of CUDA 13.0)");
+  std::unique_ptr<Engine> onGpu = engineOf(*gpu), onCpu = engineOf(*cpu);
+  for (int length : {1, 7, 63, 65}) {
+    Ids prompt(length);
+    std::iota(prompt.begin(), prompt.end(), length);
+    for (int32_t &id : prompt)
+      id %= fake::kVocab;
+    EXPECT_EQ(generate(*onGpu, prompt, 6), generate(*onCpu, prompt, 6)) << length;
+  }
+}
+
+TEST_F(Cuda, ScoresAndTapsWhatTheCpuDoes) {
+  Both artifact;
+  std::vector<float> logits[2], mtp[2];
+  std::vector<int32_t> taps[2];
+  for (int i = 0; i < 2; ++i) {
+    Result<OpenedModel> model = open(artifact, i ? "cpu" : "cuda");
+    ASSERT_TRUE(bool(model)) << model.error().message;
+    std::unique_ptr<Engine> engine = engineOf(*model);
+    auto keep = [](std::vector<float> &to) {
+      return [&to](size_t, int64_t, int64_t rows, const float *data) {
+        to.insert(to.end(), data, data + rows * fake::kVocab);
+        return Status();
+      };
+    };
+    ScoreSink sink;
+    sink.logits = keep(logits[i]);
+    sink.mtpLogits = keep(mtp[i]);
+    sink.taps = [&](size_t, uint32_t tap, int64_t rows, const void *data) {
+      auto *values = static_cast<const int32_t *>(data);
+      taps[i].insert(taps[i].end(), values, values + rows * (tap == 0 ? 2 : 1));
+      return Status();
+    };
+    Status scored = engine->score({{3, 1, 4, 1, 5}, {2, 7}}, sink);
+    ASSERT_TRUE(bool(scored)) << scored.error().message;
+  }
+  EXPECT_EQ(logits[0].size(), 7u * fake::kVocab);
+  EXPECT_EQ(logits[0], logits[1]);
+  EXPECT_EQ(mtp[0], mtp[1]);
+  EXPECT_FALSE(taps[0].empty());
+  EXPECT_EQ(taps[0], taps[1]);
+}
+
+//===-- A step ------------------------------------------------------------===//
+
+TEST_F(Cuda, AStepIsOneCopyOneGraphOneCopyOneWait) {
+  Both artifact;
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  std::unique_ptr<Engine> engine = engineOf(*model);
+  std::string log = artifact.file("calls.txt");
+  setenv("FAKE_CUDA_LOG", log.c_str(), 1);
+  generate(*engine, {1, 2, 3}, 3);
+  unsetenv("FAKE_CUDA_LOG");
+  std::string step = "to device " + std::to_string(256 + model->device->module().pool_bytes[DSV3_POOL_STEP]);
+  std::string row = "to host " + std::to_string(fake::kVocab * 4);
+  EXPECT_THAT(linesOf(log), ElementsAre(step, "graph", row, "wait", step, "graph", row, "wait", step, "graph", row, "wait"))
+      << "a prefill and two decode steps, without an allocation or a launch";
+}
+
+TEST_F(Cuda, EveryProgramIsCapturedAtLoad) {
+  Both artifact;
+  std::string log = artifact.file("calls.txt");
+  setenv("FAKE_CUDA_LOG", log.c_str(), 1);
+  Result<OpenedModel> model = open(artifact, "cuda", 6);
+  unsetenv("FAKE_CUDA_LOG");
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  std::vector<std::string> lines = linesOf(log);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "capture head"), 7) << "one in every program";
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "load cubin"), 7) << "one per kernel";
+  uint64_t rows = 6 * uint64_t(fake::kLayers + 1) * fake::kPage * fake::kRow * 4 / 16;
+  EXPECT_THAT(lines, testing::Contains("map 4 x " + std::to_string(rows))) << "open maps end where the pool does";
+}
+
+TEST_F(Cuda, AFaultOnTheDeviceNamesTheProgram) {
+  Both artifact;
+  pretend("bad_launch");
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  std::unique_ptr<Engine> engine = engineOf(*model);
+  Request r;
+  r.prompt = {1};
+  ASSERT_TRUE(bool(engine->submit(std::move(r))));
+  Status ran = engine->runAll();
+  ASSERT_FALSE(bool(ran));
+  EXPECT_EQ(ran.error().code, ExitCode::Internal);
+  EXPECT_THAT(ran.error().message, AllOf(HasSubstr("program prefill_t8"), HasSubstr("an illegal memory access was encountered (700)")));
+}
+
+//===-- What is refused ---------------------------------------------------===//
+
+TEST_F(Cuda, NoDriverNoGpuAnotherGpu) {
+  Both artifact;
+  pretend("no_device");
+  expectRefused(artifact, ExitCode::Unsupported, AllOf(HasSubstr("expected a GPU, got a driver that finds none"), HasSubstr("compile the model for x86-64")));
+  pretend("capability=8.0");
+  expectRefused(artifact, ExitCode::Unsupported,
+                AllOf(HasSubstr("expected a GPU of compute capability 9.0 (sm_90a code runs on no other)"), HasSubstr("got Fake GPU of 8.0")));
+  pretend("capability=10.0");
+  expectRefused(artifact, ExitCode::Unsupported, HasSubstr("got Fake GPU of 10.0"));
+  setenv("DSV3_CUDA_DRIVER", "/no/such/libcuda.so", 1);
+  expectRefused(artifact, ExitCode::Unsupported, AllOf(StartsWith("expected an NVIDIA driver (/no/such/libcuda.so), got none"), HasSubstr("compile the model for x86-64")));
+  setenv("DSV3_CUDA_DRIVER", fake::modulePath().c_str(), 1);
+  expectRefused(artifact, ExitCode::Unsupported, HasSubstr("expected a driver of CUDA 12 or later, got one without cuInit"));
+}
+
+TEST_F(Cuda, AnOldDriver) {
+  Both artifact;
+  pretend("driver=12040");
+  expectRefused(artifact, ExitCode::Unsupported, HasSubstr("expected a driver that takes PTX 8.7 (CUDA 12.8 or later), got one of CUDA 12.4"));
+}
+
+TEST_F(Cuda, PtxStandsInForMachineCode) {
+  Both artifact;
+  pretend("no_cubin");
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  EXPECT_THAT(model->notes, ElementsAre("the driver compiled 7 of 7 kernels from PTX: it does not take the machine code: no kernel image is "
+                                        "available for execution on the device (209)"));
+  pretend("");
+  for (Json &kernel : artifact.manifest["targets"][1]["device"]["kernels"])
+    kernel.erase("cubin");
+  artifact.writeManifest();
+  model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  EXPECT_THAT(model->notes, ElementsAre("the driver compiled 7 of 7 kernels from PTX: the artifact has no machine code for them"));
+  std::unique_ptr<Engine> engine = engineOf(*model);
+  EXPECT_EQ(generate(*engine, {1, 2}, 2).size(), 2u);
+}
+
+TEST_F(Cuda, ShortMemoryIsSaidOrRefused) {
+  Both artifact;
+  Result<OpenedModel> full = open(artifact);
+  ASSERT_TRUE(bool(full)) << full.error().message;
+  const dsv3_module_desc &d = full->device->module();
+  uint64_t page = artifact.manifest["targets"][1]["memory"]["kv_page"], rest = 256;
+  for (int pool : {DSV3_POOL_WEIGHTS, DSV3_POOL_ARENA, DSV3_POOL_STEP, DSV3_POOL_PERSIST})
+    rest += d.pool_bytes[pool];
+  int64_t planned = full->device->kvPages(), one = artifact.manifest["targets"][1]["memory"]["kv_pages_min"];
+  full = Error{};
+  // A tenth is left to the driver.
+  auto memory = [&](int64_t pages) { return "memory=" + std::to_string((rest + uint64_t(pages) * page) * 10 / 9 + 16); };
+  pretend(memory(one + 1));
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  EXPECT_EQ(model->device->kvPages(), one + 1);
+  EXPECT_THAT(model->notes, ElementsAre(AllOf(HasSubstr("GPU memory holds " + std::to_string(one + 1) + " of " + std::to_string(planned) + " kv pages"),
+                                              HasSubstr(std::to_string((one + 1) * 64) + " tokens"))));
+  model = Error{};
+  pretend(memory(one - 1));
+  expectRefused(artifact, ExitCode::DoesNotFit, StartsWith("GPU memory: expected"));
+  pretend(memory(one + 1));
+  expectRefused(artifact, ExitCode::DoesNotFit, StartsWith("GPU memory: expected"), "cuda", one + 2);
+}
+
+TEST_F(Cuda, DamagedOrMissingCode) {
+  Both artifact;
+  std::ofstream(artifact.file("code/sm_90a/kernels/head.cubin"), std::ios::app) << "x";
+  expectRefused(artifact, ExitCode::BadCheckpoint, HasSubstr("head.cubin"));
+  Both hashed;
+  std::fstream(hashed.file("code/sm_90a/kernels/copy.cubin"), std::ios::in | std::ios::out) << "M";
+  expectRefused(hashed, ExitCode::BadCheckpoint, AllOf(HasSubstr("copy.cubin"), HasSubstr("hash")));
+  Both missing;
+  missing.manifest["targets"][1]["device"]["kernels"].erase(3);
+  missing.writeManifest();
+  expectRefused(missing, ExitCode::BadCheckpoint, HasSubstr("kernel attend_tiles: expected code for it in the manifest, got none"));
+  Both key;
+  key.manifest["targets"][1]["device"].erase("verified");
+  key.writeManifest();
+  expectRefused(key, ExitCode::BadCheckpoint, HasSubstr("targets[1].device.verified"));
+}
+
+TEST_F(Cuda, FaultsOfAHostProgram) {
+  expectRefused(Both("dsv3_fake_device_bad_map"), ExitCode::BadCheckpoint, AllOf(HasSubstr("launch append"), HasSubstr("a tensor map that reaches out of its pool")));
+  expectRefused(Both("dsv3_fake_device_foreign"), ExitCode::BadCheckpoint, AllOf(HasSubstr("launch append"), HasSubstr("tiles for threads in a device's program")));
+}
+
+//===-- Which device ------------------------------------------------------===//
+
+TEST_F(Cuda, AutoTakesTheFirstTargetThatRuns) {
+  Both artifact; // x86-64, sm_90a
+  Result<OpenedModel> model = open(artifact, "auto");
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  EXPECT_EQ(model->artifact->target().name, "x86-64");
+  EXPECT_THAT(model->notes, ElementsAre(StartsWith("running x86-64 avx2")));
+  std::swap(artifact.manifest["targets"][0], artifact.manifest["targets"][1]);
+  artifact.writeManifest();
+  model = open(artifact, "auto");
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  EXPECT_EQ(model->artifact->target().name, "sm_90a");
+  pretend("no_device");
+  model = open(artifact, "auto");
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  EXPECT_EQ(model->artifact->target().name, "x86-64");
+  EXPECT_THAT(model->notes, ElementsAre(AllOf(StartsWith("running x86-64 avx2"), HasSubstr("; not sm_90a: expected a GPU"))));
+}
+
+TEST_F(Cuda, ADeviceThatTheArtifactLacks) {
+  Both artifact;
+  artifact.manifest["targets"].erase(1);
+  artifact.writeManifest();
+  expectRefused(artifact, ExitCode::Unsupported, HasSubstr("the artifact has no code for cuda, only for x86-64"));
+  Both device;
+  device.manifest["targets"].erase(0);
+  device.writeManifest();
+  expectRefused(device, ExitCode::Unsupported, HasSubstr("the artifact has no code for cpu, only for sm_90a"), "cpu");
+  pretend("no_device");
+  expectRefused(device, ExitCode::Unsupported, HasSubstr("expected a GPU, got a driver that finds none"), "auto");
+}
+
+} // namespace
