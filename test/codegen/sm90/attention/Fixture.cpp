@@ -2,12 +2,10 @@
 
 #include "codegen/sm90/lower/TilePasses.h"
 #include "passes/tile/OpAccess.h"
-#include "passes/tile/TilePasses.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 #include <random>
 
@@ -16,9 +14,6 @@ using namespace mlir;
 namespace dsv3::codegen {
 
 KernelModule::KernelModule(const std::function<void(TileBuilder &)> &build) : context(MLIRContext::Threading::DISABLED) {
-  DialectRegistry registry;
-  registerDeviceDialects(registry);
-  context.appendDialectRegistry(registry);
   context.loadDialect<tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect, LLVM::LLVMDialect>();
   OpBuilder b(&context);
   module = ModuleOp::create(b.getUnknownLoc());
@@ -30,16 +25,12 @@ KernelModule::KernelModule(const std::function<void(TileBuilder &)> &build) : co
 tile::KernelOp KernelModule::kernel() { return *module->getOps<tile::KernelOp>().begin(); }
 bool KernelModule::valid() { return succeeded(verify(*module)); }
 
-Result<DeviceCode> KernelModule::assemble() {
+int64_t KernelModule::allocate() {
   PassManager pm(&context);
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-  pm.addPass(createTilePeelPass());
   pm.addPass(createTileAllocatePass());
-  pm.addPass(createTileToNvvmPass());
   if (failed(pm.run(*module)))
-    return internalError("the kernel was not lowered");
-  return emitDevice(*module, {});
+    return -1;
+  return kernel()->getAttrOfType<IntegerAttr>("tile.smem").getInt();
 }
 
 std::string findings(tile::KernelOp kernel, MutableArrayRef<tile::SimArgument> args, int64_t ctas, uint64_t seed) {

@@ -1,7 +1,6 @@
 // Attention kernels built by the emitters' own code and run on the host, against a plain softmax in double.
 #pragma once
 
-#include "codegen/emit/Cubin.h"
 #include "codegen/sm90/attention/MlaDecode.h"
 #include "codegen/sm90/attention/MlaPrefill.h"
 #include "passes/tile/Simulator.h"
@@ -24,8 +23,8 @@ public:
   explicit KernelModule(const std::function<void(TileBuilder &)> &build);
   tile::KernelOp kernel();
   bool valid();
-  /// Through the passes below tile and ptxas. Once: the kernel is gone afterwards.
-  Result<DeviceCode> assemble();
+  /// Bytes of shared memory that `--dsv3-tile-allocate` gives it; -1 if the pass fails.
+  int64_t allocate();
 
 private:
   mlir::MLIRContext context;
