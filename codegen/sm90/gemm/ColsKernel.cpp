@@ -8,260 +8,279 @@ namespace dsv3::codegen {
 /// does not depend on the schedule.
 static constexpr int64_t kUnit = 128;
 
-namespace {
-class ColsKernel {
-public:
-  ColsKernel(TileBuilder &k, const ColsSpec &spec, const ColsSource &source) : k(k), spec(spec), s(spec.schedule), source(source) {
-    xBuf = k.buf({s.tokens, s.bk}, k.bf16);
-    wBuf = spec.blockScaled ? k.fragBuf({s.warpgroups, 64, s.bk}, k.f8) : k.buf({s.bm(), s.bk}, k.bf16);
-  }
+static int64_t stagedTokens(const ColsSchedule &s) { return std::min<int64_t>(s.split > 1 ? s.summed() : s.tokens, 32); }
 
-  void build(StringRef symbol) {
-    SmallVector<Type> types = paramTypes();
-    k.kernel(symbol, types, s.split, [&](Values args) {
-      takeParams(args);
-      SmallVector<Type> bufs(size_t(spec.weights), wBuf);
-      bufs.push_back(xBuf);
-      // Weights that are loaded to registers are read by every warp, others by wgmma alone.
-      ring = k.ring("wx", s.stages, bufs, {"mma"}, spec.blockScaled ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
-      allocate();
-      work = source.work(k, args[0], ValueRange(args).take_back(source.params.size()));
-      k.producer("load", producerRegs(), [&] { load(); });
-      k.consumers("mma", s.warpgroups, consumerRegs(), [&](Value g) { consume(g); });
-    });
+int64_t sharedBytes(const ColsSpec &spec) {
+  const ColsSchedule &s = spec.schedule;
+  int64_t stage = (spec.weights * s.bm() * (spec.blockScaled ? 1 : 2) + s.tokens * 2) * s.bk;
+  int64_t exchange = s.split > 1 ? spec.weights * s.bm() * s.tokens * 4 + 8 : 0;
+  return s.stages * (stage + 16) + exchange + 4 * s.warpgroups * stagedTokens(s) * 32;
+}
+
+ColsKernel::ColsKernel(TileBuilder &k, const ColsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
+  xBuf = k.buf({s.tokens, s.bk}, k.bf16);
+  wBuf = spec.blockScaled ? k.fragBuf({s.warpgroups, 64, s.bk}, k.f8) : k.buf({s.bm(), s.bk}, k.bf16);
+}
+
+void ColsKernel::build(StringRef symbol) {
+  SmallVector<Type> types{scalarsType()};
+  llvm::append_range(types, params());
+  k.kernel(symbol, types, s.split, [&](Values args) {
+    takeParams(ArrayRef<Value>(args).drop_front());
+    SmallVector<Type> bufs(size_t(spec.weights), wBuf);
+    bufs.push_back(xBuf);
+    // Weights that are loaded to registers are read by every warp, others by wgmma alone.
+    ring = k.ring("wx", s.stages, bufs, {"mma"}, spec.blockScaled ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
+    for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i) // partial sums
+      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.tokens}, k.f32)));
+    if (staged())
+      stage = k.alloc(k.swizzled({4 * s.warpgroups, stagedTokens(s), 16}, k.bf16, 1, 4, 3));
+    allocate();
+    work = makeWork(args[0]);
+    k.producer("load", producerRegs(), [&] { load(); });
+    k.consumers("mma", s.warpgroups, consumerRegs(), [&](Value g) { consume(g); });
+  });
+}
+
+Type ColsKernel::mapType(int64_t rows, bool stacked) {
+  return stacked ? k.tma(k.bf16, {1, rows, 64}) : k.tma(k.bf16, {rows, 64});
+}
+
+void ColsKernel::addWeightParams(SmallVectorImpl<Type> &types, bool stacked) {
+  if (!spec.blockScaled) {
+    types.push_back(mapType(s.bm(), stacked));
+    return;
   }
+  types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks() * kUnit * 64}, k.f8)); // a row of blocks a row
+  types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks()}, k.f32));
+}
+
+// Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
+int64_t ColsKernel::producerRegs() const { return s.warpgroups == 1 ? 0 : s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40; }
+int64_t ColsKernel::consumerRegs() const {
+  bool cluster = s.split > 1;
+  return s.warpgroups == 1 ? 0 : s.warpgroups == 4 ? (cluster ? 104 : 112) : (cluster ? 224 : 232);
+}
+
+/// [from, to) of the item's part: whole units, the last part ends at K.
+std::pair<Num, Num> ColsKernel::range(const ColsItem &item) {
+  if (!item.part)
+    return {0, spec.k};
+  int64_t units = (spec.k + kUnit - 1) / kUnit;
+  auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), s.split), kUnit); };
+  return {bound(item.part), k.min(bound(k.add(item.part, 1)), spec.k)};
+}
+
+//===-- Producer ------------------------------------------------------------===//
+
+void ColsKernel::load() {
+  k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
+    ColsItem it = item(at);
+    prepare(it);
+    return Values{loadItem(it, v[0])};
+  });
+}
+
+Value ColsKernel::loadItem(const ColsItem &item, Value slot) {
+  auto [from, to] = range(item);
+  return k.loop(from, to, s.bk, {slot}, [&](Value kk, Values v) {
+    k.fill(v[0], [&](Values buf) {
+      for (int64_t i = 0; i < spec.weights; ++i)
+        copyWeight(i, item, kk, buf[size_t(i)]);
+      copyRows(item, kk, buf.back());
+    });
+    return Values{k.next(v[0])};
+  })[0];
+}
+
+void ColsKernel::copyTile(Value map, Value stack, Value row, Value kk, Value dest) {
+  if (stack)
+    k.copy(map, {stack, row, kk}, dest);
+  else
+    k.copy(map, {row, kk}, dest);
+}
+
+void ColsKernel::copyBlocks(Value data, const ColsItem &item, Value kk, Value dest) {
+  for (int64_t g = 0; g < s.warpgroups; ++g)
+    k.copy(data, {weightBlock(item, k.ci(g)), k.mul(kk, 64)}, k.view(k.fragBuf({64, s.bk}, k.f8), dest, {g}), tile::Hint::First);
+}
+
+/// The row of blocks of a warpgroup. Past the last one that stands in, and nothing of it is stored.
+Value ColsKernel::weightBlock(const ColsItem &item, Value g) {
+  Value block = k.add(k.shr(item.n, 6), g);
+  if (spec.nBlocks() % s.warpgroups)
+    block = k.min(block, spec.nBlocks() - 1);
+  return spec.stacked ? k.add(k.mul(item.stack, spec.nBlocks()), block) : block;
+}
+
+//===-- Consumers -----------------------------------------------------------===//
+
+void ColsKernel::consume(Value g) {
+  k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
+    ColsItem it = item(at);
+    Values r = spec.blockScaled ? multiplyScaled(it, g, v[0]) : multiply(it, g, v[0]);
+    finish(it, g, Values(ArrayRef<Value>(r).drop_front()));
+    return Values{r[0]};
+  });
+}
+
+/// The next slot and the sums of every weight: bf16 from shared memory. The k-block before is awaited and released while
+/// this one is in flight.
+Values ColsKernel::multiply(const ColsItem &item, Value g, Value slot) {
+  auto [from, to] = range(item);
+  size_t weights = size_t(spec.weights);
+  Values inits{slot, k.none(tile::slotOf(ring.getType())), k.none(tile::TokenType::get(k.b.getContext()))};
+  for (size_t i = 0; i < weights; ++i)
+    inits.push_back(k.none(k.acc(s.tokens, k.f32)));
+  Values r = k.peeled(tile::Peel::First, from, to, s.bk, inits, [&](Value, Value, Values v) {
+    Values bufs = k.wait(v[0]);
+    Values next{k.next(v[0]), v[0], Value()};
+    for (size_t i = 0; i < weights; ++i) {
+      Value mine = s.warpgroups == 1 ? bufs[i] : k.view(k.buf({64, s.bk}, k.bf16), bufs[i], {k.mul(g, 64), 0});
+      TileBuilder::Mma mma = k.mma(tile::Form::Nt, mine, bufs.back(), v[3 + i]);
+      next.push_back(mma.acc);
+      next[2] = mma.token;
+    }
+    k.await(v[2]);
+    k.release(v[1]);
+    return next;
+  });
+  Values sums{r[0]};
+  for (size_t i = 0; i < weights; ++i)
+    sums.push_back(k.await(r[3 + i]));
+  k.release(r[1]);
+  return sums;
+}
+
+/// FP8: expanded to the register operand, every 128 of K a fresh accumulator that is added times its scale.
+Values ColsKernel::multiplyScaled(const ColsItem &item, Value g, Value slot) {
+  auto [from, to] = range(item);
+  Type sumType = k.frag(s.tokens, k.f32);
+  Value last = k.ci(spec.kBlocks() - 1);
+  Values inits{slot};
+  for (int64_t i = 0; i < spec.weights; ++i) {
+    inits.push_back(k.constant(sumType, 0));
+    // One block ahead, so that the load is over before it is needed.
+    inits.push_back(readScale(i, item, g, k.div(k.index(from), kUnit)));
+  }
+  Values r = k.loop(from, to, kUnit, inits, [&](Value kk, Values v) {
+    Value ahead = k.min(k.add(k.shr(kk, 7), 1), last);
+    Values bufs = k.wait(v[0]), next{k.next(v[0])};
+    SmallVector<Value> parts, nextScales;
+    for (size_t i = 0; i < size_t(spec.weights); ++i) {
+      nextScales.push_back(readScale(int64_t(i), item, g, ahead));
+      Value codes = k.load(k.view(k.fragBuf({64, s.bk}, k.f8), bufs[i], {g}), k.frag(s.bk, k.f8));
+      Value fresh = k.none(k.acc(s.tokens, k.f32));
+      parts.push_back(k.mma(tile::Form::Nt, k.expand(codes, k.frag(s.bk, k.bf16)), bufs.back(), fresh).acc);
+    }
+    for (Value &part : parts)
+      part = k.await(part);
+    k.release(v[0]);
+    for (auto [i, part] : llvm::enumerate(parts)) {
+      next.push_back(k.fma(part, k.bcast(v[2 + 2 * i], sumType), v[1 + 2 * i]));
+      next.push_back(nextScales[i]);
+    }
+    return next;
+  });
+  Values sums{r[0]};
+  for (int64_t i = 0; i < spec.weights; ++i)
+    sums.push_back(r[size_t(1 + 2 * i)]);
+  return sums;
+}
+
+//===-- Epilogue ------------------------------------------------------------===//
+
+void ColsKernel::finish(const ColsItem &item, Value g, Values sums) {
+  Value row = item.row, rows = item.rows;
+  for (auto [sum, buffer] : llvm::zip(sums, exchange))
+    sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.tokens}, k.f32), buffer, {g}), s.summed());
+  if (item.part) {
+    Value first = k.mul(item.part, s.summed());
+    row = k.add(row, first), rows = k.sub(k.min(rows, s.tokens), first);
+  }
+  store(k.cast(spec.weights == 2 ? gated(sums[0], sums[1]) : sums[0], spec.outElem), item, g, row, rows);
+}
+
+/// silu(gate) * up; x / (1 + 2^(-x log2 e)) is exact at the ends, where the power is 0 or infinite.
+Value ColsKernel::gated(Value gate, Value up) {
+  Type type = gate.getType();
+  gate = k.cast(k.cast(gate, spec.via), k.f32), up = k.cast(k.cast(up, spec.via), k.f32);
+  Value power = k.exp2(k.mul(gate, k.constant(type, -1.4426950408889634)));
+  return k.mul(k.divide(gate, k.add(power, k.constant(type, 1))), up);
+}
+
+void ColsKernel::writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols) {
+  if (!stage)
+    return k.write(value, out, {row, column}, rows, cols, /*trans=*/true);
+  int64_t all = cast<RankedTensorType>(value.getType()).getDimSize(1), piece = std::min(all, stagedTokens(s));
+  for (int64_t c = 0; c < all; c += piece)
+    k.write(k.slice(value, c, piece), out, {k.add(row, c), column}, k.sub(rows, c), cols, /*trans=*/true, stage);
+}
+
+//===-- Products over plain rows --------------------------------------------===//
+
+namespace {
+class PlainColsKernel : public ColsKernel {
+public:
+  PlainColsKernel(TileBuilder &k, const ColsSpec &spec, const ColsSource &source) : ColsKernel(k, spec), source(source) {}
 
 private:
-  //===-- Parameters ------------------------------------------------------===//
-
-  SmallVector<Type> paramTypes() {
-    auto map = [&](int64_t rows, bool stacked) {
-      return stacked ? k.tma(k.bf16, {1, rows, 64}) : k.tma(k.bf16, {rows, 64});
-    };
-    constexpr int64_t any = ShapedType::kDynamic;
-    SmallVector<Type> types{k.scalars, map(s.tokens, spec.xHeads)};
-    for (int64_t i = 0; i < spec.weights; ++i) {
-      if (!spec.blockScaled) {
-        types.push_back(map(s.bm(), spec.stacked));
-        continue;
-      }
-      types.push_back(k.gmem({any, spec.kBlocks() * kUnit * 64}, k.f8)); // a row of blocks a row
-      types.push_back(k.gmem({any, spec.kBlocks()}, k.f32));
-    }
-    types.push_back(k.gmem({any, spec.outPitch}, spec.outElem));
+  SmallVector<Type> params() override {
+    SmallVector<Type> types{mapType(s.tokens, spec.xHeads)};
+    for (int64_t i = 0; i < spec.weights; ++i)
+      addWeightParams(types, spec.stacked);
+    types.push_back(k.gmem({ShapedType::kDynamic, spec.outPitch}, spec.outElem));
     types.append(source.params);
     return types;
   }
 
-  void takeParams(Values args) {
-    unsigned at = 1;
-    x = args[at++];
+  void takeParams(ArrayRef<Value> args) override {
+    x = args[0], args = args.drop_front();
     for (int64_t i = 0; i < spec.weights; ++i) {
-      w.push_back(args[at++]);
+      w.push_back(args[0]);
       if (spec.blockScaled)
-        scales.push_back(args[at++]);
+        scales.push_back(args[1]);
+      args = args.drop_front(spec.blockScaled ? 2 : 1);
     }
-    out = args[at];
+    out = args[0], own = llvm::to_vector(args.drop_front());
   }
 
-  /// Partial sums of a split, and room to turn results to rows of y: 16-byte stores need rows of bf16 that no edge cuts.
-  void allocate() {
-    for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i)
-      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.tokens}, k.f32)));
-    if (spec.outElem.isBF16() && wholeRows())
-      stage = k.alloc(k.swizzled({4 * s.warpgroups, stagedTokens(), 16}, k.bf16, 1, 4, 3));
+  Value makeWork(Value scalars) override { return source.work(k, scalars, own); }
+  ColsItem item(ArrayRef<Value> fields) override { return source.item(k, fields); }
+
+  void copyRows(const ColsItem &item, Value kk, Value dest) override {
+    copyTile(x, spec.xHeads ? item.stack : Value(), item.row, kk, dest);
+  }
+  void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
+    if (spec.blockScaled)
+      return copyBlocks(w[size_t(i)], item, kk, dest);
+    copyTile(w[size_t(i)], spec.stacked ? item.stack : Value(), item.n, kk, dest);
+  }
+  Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) override {
+    return k.read(scales[size_t(i)], {weightBlock(item, g), kBlock}, k.f32);
   }
 
-  bool wholeRows() const { return spec.n % 64 == 0 && spec.outPitch % 8 == 0; }
-  int64_t columns() const { return s.split > 1 ? s.summed() : s.tokens; } ///< tokens that a block stores
-  int64_t stagedTokens() const { return std::min<int64_t>(columns(), 32); }
-
-  // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
-  int64_t producerRegs() const { return s.warpgroups == 1 ? 0 : s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40; }
-  int64_t consumerRegs() const { return s.warpgroups == 1 ? 0 : s.warpgroups == 4 ? (s.split > 1 ? 104 : 112) : (s.split > 1 ? 224 : 232); }
-
-  //===-- K of an item ----------------------------------------------------===//
-
-  /// [from, to) of the item's part: whole units, the last part ends at K.
-  std::pair<Num, Num> range(const ColsItem &item) {
-    if (!item.part)
-      return {0, spec.k};
-    int64_t units = (spec.k + kUnit - 1) / kUnit;
-    auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), s.split), kUnit); };
-    return {bound(item.part), k.min(bound(k.add(item.part, 1)), spec.k)};
+  void store(Value value, const ColsItem &item, Value g, Value row, Value rows) override {
+    Value n = k.add(item.n, k.mul(g, 64)), column = item.column ? k.add(item.column, n) : n, cols;
+    if (spec.n % 64) // an edge cuts a warpgroup's rows
+      cols = k.sub(k.ci(spec.n), n);
+    else if (spec.n % s.bm()) // a warpgroup past the last weight row
+      rows = k.select(k.lt(n, spec.n), rows, k.ci(0));
+    writeRows(value, out, row, column, rows, cols);
   }
 
-  //===-- Producer --------------------------------------------------------===//
-
-  void load() {
-    k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
-      ColsItem item = source.item(k, at);
-      auto [from, to] = range(item);
-      SmallVector<Value> blocks = spec.blockScaled ? weightBlocks(item) : SmallVector<Value>();
-      return k.loop(from, to, s.bk, v, [&](Value kk, Values v) {
-        k.fill(v[0], [&](Values buf) {
-          for (int64_t i = 0; i < spec.weights; ++i)
-            copyWeight(i, item, blocks, kk, buf[size_t(i)]);
-          copyRows(x, spec.xHeads ? item.stack : Value(), item.row, kk, buf.back());
-        });
-        return Values{k.next(v[0])};
-      });
-    });
-  }
-
-  void copyRows(Value map, Value stack, Value row, Value kk, Value dest) {
-    if (stack)
-      k.copy(map, {stack, row, kk}, dest);
-    else
-      k.copy(map, {row, kk}, dest);
-  }
-
-  void copyWeight(int64_t i, const ColsItem &item, ArrayRef<Value> blocks, Value kk, Value dest) {
-    if (!spec.blockScaled)
-      return copyRows(w[size_t(i)], spec.stacked ? item.stack : Value(), item.n, kk, dest);
-    for (auto [g, block] : llvm::enumerate(blocks))
-      k.copy(w[size_t(i)], {block, k.mul(kk, 64)}, k.view(k.fragBuf({64, s.bk}, k.f8), dest, {int64_t(g)}), tile::Hint::First);
-  }
-
-  /// The rows of blocks that the warpgroups read; past the last one it stands in, and nothing of it is stored.
-  SmallVector<Value> weightBlocks(const ColsItem &item) {
-    SmallVector<Value> blocks;
-    for (int64_t g = 0; g < s.warpgroups; ++g)
-      blocks.push_back(weightBlock(item, k.ci(g)));
-    return blocks;
-  }
-
-  Value weightBlock(const ColsItem &item, Value g) {
-    Value block = k.add(k.shr(item.n, 6), g);
-    if (spec.nBlocks() % s.warpgroups)
-      block = k.min(block, spec.nBlocks() - 1);
-    return spec.stacked ? k.add(k.mul(item.stack, spec.nBlocks()), block) : block;
-  }
-
-  //===-- Consumers -------------------------------------------------------===//
-
-  void consume(Value g) {
-    k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
-      ColsItem item = source.item(k, at);
-      Values r = spec.blockScaled ? multiplyScaled(item, g, v[0]) : multiply(item, g, v[0]);
-      finish(item, g, Values(ArrayRef<Value>(r).drop_front()));
-      return Values{r[0]};
-    });
-  }
-
-  /// The next slot and the sums of every weight: bf16 from shared memory. The k-block before is awaited and released
-  /// while this one is in flight.
-  Values multiply(const ColsItem &item, Value g, Value slot) {
-    auto [from, to] = range(item);
-    size_t weights = size_t(spec.weights);
-    Values inits{slot, k.none(tile::slotOf(ring.getType())), k.none(tile::TokenType::get(k.b.getContext()))};
-    for (size_t i = 0; i < weights; ++i)
-      inits.push_back(k.none(k.acc(s.tokens, k.f32)));
-    Values r = k.peeled(tile::Peel::First, from, to, s.bk, inits, [&](Value, Value, Values v) {
-      Values bufs = k.wait(v[0]);
-      Values next{k.next(v[0]), v[0], Value()};
-      for (size_t i = 0; i < weights; ++i) {
-        Value mine = s.warpgroups == 1 ? bufs[i] : k.view(k.buf({64, s.bk}, k.bf16), bufs[i], {k.mul(g, 64), 0});
-        TileBuilder::Mma mma = k.mma(tile::Form::Nt, mine, bufs.back(), v[3 + i]);
-        next.push_back(mma.acc);
-        next[2] = mma.token;
-      }
-      k.await(v[2]);
-      k.release(v[1]);
-      return next;
-    });
-    Values sums{r[0]};
-    for (size_t i = 0; i < weights; ++i)
-      sums.push_back(k.await(r[3 + i]));
-    k.release(r[1]);
-    return sums;
-  }
-
-  /// FP8: expanded to the register operand, every 128 of K a fresh accumulator that is added times its scale.
-  Values multiplyScaled(const ColsItem &item, Value g, Value slot) {
-    auto [from, to] = range(item);
-    Type sumType = k.frag(s.tokens, k.f32);
-    Value block = weightBlock(item, g), last = k.ci(spec.kBlocks() - 1);
-    Values inits{slot};
-    for (int64_t i = 0; i < spec.weights; ++i) {
-      inits.push_back(k.constant(sumType, 0));
-      // One block ahead, so that the load is over before it is needed.
-      inits.push_back(k.read(scales[size_t(i)], {block, k.div(k.index(from), kUnit)}, k.f32));
-    }
-    Values r = k.loop(from, to, kUnit, inits, [&](Value kk, Values v) {
-      Value ahead = k.min(k.add(k.shr(kk, 7), 1), last);
-      Values bufs = k.wait(v[0]), next{k.next(v[0])};
-      SmallVector<Value> parts, nextScales;
-      for (size_t i = 0; i < size_t(spec.weights); ++i) {
-        nextScales.push_back(k.read(scales[i], {block, ahead}, k.f32));
-        Value codes = k.load(k.view(k.fragBuf({64, s.bk}, k.f8), bufs[i], {g}), k.frag(s.bk, k.f8));
-        Value fresh = k.none(k.acc(s.tokens, k.f32));
-        parts.push_back(k.mma(tile::Form::Nt, k.expand(codes, k.frag(s.bk, k.bf16)), bufs.back(), fresh).acc);
-      }
-      for (Value &part : parts)
-        part = k.await(part);
-      k.release(v[0]);
-      for (auto [i, part] : llvm::enumerate(parts)) {
-        next.push_back(k.fma(part, k.bcast(v[2 + 2 * i], sumType), v[1 + 2 * i]));
-        next.push_back(nextScales[i]);
-      }
-      return next;
-    });
-    Values sums{r[0]};
-    for (int64_t i = 0; i < spec.weights; ++i)
-      sums.push_back(r[size_t(1 + 2 * i)]);
-    return sums;
-  }
-
-  //===-- Epilogue --------------------------------------------------------===//
-
-  void finish(const ColsItem &item, Value g, Values sums) {
-    Value row = item.row, rows = item.rows;
-    for (auto [sum, buffer] : llvm::zip(sums, exchange))
-      sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.tokens}, k.f32), buffer, {g}), s.summed());
-    if (item.part) {
-      Value first = k.mul(item.part, s.summed());
-      row = k.add(row, first), rows = k.sub(k.min(rows, s.tokens), first);
-    }
-    store(k.cast(spec.weights == 2 ? gated(sums[0], sums[1]) : sums[0], spec.outElem), item, g, row, rows);
-  }
-
-  /// Writes what exists of the rows of y: tokens are columns of the fragment.
-  void store(Value value, const ColsItem &item, Value g, Value row, Value rows) {
-    Value n = k.add(item.n, k.mul(g, 64)), column = item.column ? k.add(item.column, n) : n;
-    if (!wholeRows())
-      return k.write(value, out, {row, column}, rows, k.sub(k.ci(spec.n), n), /*trans=*/true);
-    if (spec.n % s.bm())
-      rows = k.select(k.lt(n, spec.n), rows, k.ci(0)); // a warpgroup past the last weight row
-    if (!stage)
-      return k.write(value, out, {row, column}, rows, {}, /*trans=*/true);
-    for (int64_t c = 0; c < columns(); c += stagedTokens())
-      k.write(k.slice(value, c, stagedTokens()), out, {k.add(row, c), column}, k.sub(rows, c), {}, /*trans=*/true, stage);
-  }
-
-  /// silu(gate) * up; x / (1 + 2^(-x log2 e)) is exact at the ends, where the power is 0 or infinite.
-  Value gated(Value gate, Value up) {
-    Type type = gate.getType();
-    gate = k.cast(k.cast(gate, spec.via), k.f32), up = k.cast(k.cast(up, spec.via), k.f32);
-    Value power = k.exp2(k.mul(gate, k.constant(type, -1.4426950408889634)));
-    return k.mul(k.divide(gate, k.add(power, k.constant(type, 1))), up);
-  }
-
-  TileBuilder &k;
-  const ColsSpec &spec;
-  const ColsSchedule &s;
   const ColsSource &source;
-  tile::BufType xBuf, wBuf;
-  SmallVector<Value, 2> w, scales, exchange;
-  Value x, out, ring, work, stage; ///< stage: null when results are stored as they are
+  SmallVector<Value, 2> w, scales;
+  SmallVector<Value> own;
+  Value x, out;
 };
 } // namespace
 
-ColsSource denseColsSource(TileBuilder &, const ColsSpec &spec, int64_t batch, int64_t rowScalar, int64_t rowFactor) {
+ColsSource denseColsSource(const ColsSpec &spec, int64_t batch, int64_t rowScalar, int64_t rowFactor) {
   ColsSource source;
   int64_t n = spec.n, split = spec.schedule.split, tokens = spec.schedule.tokens, bm = spec.schedule.bm();
+  auto rows = std::make_shared<Value>(); // made with the work, read with every item
   // Fields: [head,] n, row[, part]. The part is innermost, so that the CTAs of a cluster share an item.
-  auto rows = std::make_shared<Value>();
   source.work = [=](TileBuilder &k, Value scalars, ValueRange) {
     *rows = k.mul(k.count(scalars, rowScalar), rowFactor);
     SmallVector<Num> extents;
@@ -290,7 +309,7 @@ ColsSource denseColsSource(TileBuilder &, const ColsSpec &spec, int64_t batch, i
 }
 
 void buildColsKernel(TileBuilder &k, StringRef symbol, const ColsSpec &spec, const ColsSource &source) {
-  ColsKernel(k, spec, source).build(symbol);
+  PlainColsKernel(k, spec, source).build(symbol);
 }
 
 } // namespace dsv3::codegen

@@ -37,7 +37,76 @@ struct ColsItem {
   mlir::Value part;  ///< of the cluster's split; null when there is one
 };
 
-/// Where items come from.
+/// Writes the kernel: what is read, multiplied and stored of an item. Kernels whose operands lie otherwise override steps.
+class ColsKernel {
+public:
+  ColsKernel(TileBuilder &k, const ColsSpec &spec);
+  virtual ~ColsKernel() = default;
+  void build(llvm::StringRef symbol);
+
+protected:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  // Parameters behind the step's scalars, and where items come from.
+  virtual Type scalarsType() const { return k.scalars; }
+  virtual llvm::SmallVector<Type> params() = 0;
+  virtual void takeParams(llvm::ArrayRef<Value> args) = 0;
+  virtual Value makeWork(Value scalars) = 0;
+  virtual ColsItem item(llvm::ArrayRef<Value> fields) = 0;
+  /// More shared memory than rings and the epilogue's.
+  virtual void allocate() {}
+
+  // The copying thread. `prepare` is called once an item, in front of its loop over K.
+  virtual void prepare(const ColsItem &) {}
+  virtual void copyRows(const ColsItem &item, Value kk, Value dest) = 0;
+  virtual void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) = 0;
+  /// Fills the ring with K of an item, from `slot` on; returns the next slot.
+  virtual Value loadItem(const ColsItem &item, Value slot);
+
+  // A consumer. The scale of a warpgroup's weight rows and 128 k.
+  virtual Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) = 0;
+  /// Stores a tile: rows of y are columns of `value`, `rows` of them exist.
+  virtual void store(Value value, const ColsItem &item, Value g, Value row, Value rows) = 0;
+
+  // What overriding steps are made of.
+  std::pair<Num, Num> range(const ColsItem &item);
+  /// bf16 rows by tensor map, with the item's entry of stacked ones.
+  void copyTile(Value map, Value stack, Value row, Value kk, Value dest);
+  /// FP8: the blocks of all warpgroups.
+  void copyBlocks(Value data, const ColsItem &item, Value kk, Value dest);
+  Value weightBlock(const ColsItem &item, Value g);
+  Type mapType(int64_t rows, bool stacked);
+  /// Types of a weight's parameters: a map, or the addresses of data and scales.
+  void addWeightParams(llvm::SmallVectorImpl<Type> &types, bool stacked);
+  /// Writes columns [0, n) of `value` as rows of `out`, 16 bytes at a time if `staged()`.
+  void writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols);
+  bool staged() const { return spec.outElem.isBF16() && spec.n % 64 == 0 && spec.outPitch % 8 == 0; }
+  int64_t columns() const { return s.split > 1 ? s.summed() : s.tokens; } ///< tokens that a block stores
+
+  TileBuilder &k;
+  const ColsSpec &spec;
+  const ColsSchedule &s;
+  tile::BufType xBuf, wBuf;
+
+private:
+  int64_t producerRegs() const;
+  int64_t consumerRegs() const;
+  void load();
+  void consume(Value g);
+  Values multiply(const ColsItem &item, Value g, Value slot);
+  Values multiplyScaled(const ColsItem &item, Value g, Value slot);
+  void finish(const ColsItem &item, Value g, Values sums);
+  Value gated(Value gate, Value up);
+
+  Value ring, work, stage;
+  llvm::SmallVector<Value, 2> exchange;
+};
+
+/// Dynamic shared memory of such a kernel.
+int64_t sharedBytes(const ColsSpec &spec);
+
+/// Where items of products over plain rows come from: a source for dense and batched products, another for groups.
 struct ColsSource {
   llvm::SmallVector<mlir::Type> params; ///< appended to the kernel's
   std::function<mlir::Value(TileBuilder &, mlir::Value scalars, mlir::ValueRange params)> work;
@@ -45,7 +114,7 @@ struct ColsSource {
 };
 
 /// Dense and batched products: rows are counted by `rowFactor` times a scalar of the step.
-ColsSource denseColsSource(TileBuilder &k, const ColsSpec &spec, int64_t batch, int64_t rowScalar, int64_t rowFactor);
+ColsSource denseColsSource(const ColsSpec &spec, int64_t batch, int64_t rowScalar, int64_t rowFactor);
 
 /// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64); per weight a tensor map ([stack,] N, K;
 /// box bm x 64), or for FP8 the addresses of data and scales; address of y; the source's own.

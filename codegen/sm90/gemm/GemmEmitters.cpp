@@ -2,6 +2,7 @@
 #include "codegen/sm90/EmitterBase.h"
 #include "codegen/sm90/gemm/ColsKernel.h"
 #include "codegen/sm90/gemm/GemmProblem.h"
+#include "codegen/sm90/gemm/KvExpandKernel.h"
 #include "codegen/sm90/gemm/RowsKernel.h"
 #include "codegen/targets/RowClass.h"
 
@@ -32,6 +33,12 @@ public:
   }
 
 protected:
+  static ColsSchedule colsSchedule(Operation *op) {
+    return {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split")};
+  }
+  static DictionaryAttr colsConfig(Operation *op, const ColsSchedule &s) {
+    return dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}});
+  }
   /// A tensor map over rows of bf16 with a 128-byte swizzle; `outer` entries `outerPitch` elements apart, 1 for none.
   static TensorMap rowsMap(int64_t k, int64_t rows, int64_t pitch, int64_t boxRows, int64_t outer = 1, int64_t outerPitch = 0) {
     TensorMap map{TensorMap::Elem::BF16, {k, rows}, {pitch * 2}, {64, boxRows}, 128};
@@ -65,6 +72,7 @@ public:
     DeviceLaunch launch;
     launch.grid[0] = std::min(tiles, GpuModel().sms);
     launch.threads = 128 * (s.warpgroups + 1);
+    launch.smem = s.stages * (stageBytes(p.shape, s) + 16);
     RefMap at = refs(op);
     launch.params.push_back({DeviceParam::Map{at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm()), p.x.offset * 2}});
     launch.params.push_back({DeviceParam::Map{at.of(1), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bn), 0}});
@@ -103,11 +111,12 @@ public:
 
   DeviceLaunch launch(Operation *op) const override {
     GemmProblem p(op);
-    ColsSchedule s = scheduleOf(op);
+    ColsSchedule s = colsSchedule(op);
     int64_t items = p.shape.batch * int64_t(llvm::divideCeil(p.shape.n, s.bm()) * llvm::divideCeil(p.shape.rows, s.tokens));
     DeviceLaunch launch;
     launch.grid[0] = std::min(items, GpuModel().sms / s.split) * s.split;
     launch.threads = 128 * (s.warpgroups + 1);
+    launch.smem = sharedBytes(specOf(op));
     launch.cluster = s.split;
     RefMap at = refs(op);
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
@@ -127,15 +136,10 @@ public:
 
   LogicalResult emit(Operation *op, StringRef symbol, OpBuilder &builder) const override {
     GemmProblem p(op);
-    ColsSpec spec;
-    spec.schedule = scheduleOf(op);
-    spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
-    spec.blockScaled = p.blockScaled;
-    spec.stacked = spec.xHeads = p.shape.batch > 1;
-    spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
+    ColsSpec spec = specOf(op);
     TileBuilder k(builder, op->getLoc());
     int64_t factor = p.batched ? 1 : rowFactor(op->getOperand(0));
-    buildColsKernel(k, symbol, spec, denseColsSource(k, spec, p.shape.batch, rowScalar(op->getOperand(0)), factor));
+    buildColsKernel(k, symbol, spec, denseColsSource(spec, p.shape.batch, rowScalar(op->getOperand(0)), factor));
     return success();
   }
 
@@ -143,13 +147,127 @@ protected:
   DictionaryAttr config(Operation *op) const override {
     constexpr int64_t kMostTokens = 256; // wgmma's N
     GemmProblem p(op);
-    ColsSchedule s = chooseCols(p.shape, p.split(), kMostTokens);
-    return dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}});
+    return colsConfig(op, chooseCols(p.shape, p.split(), kMostTokens));
   }
 
 private:
-  static ColsSchedule scheduleOf(Operation *op) {
-    return {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split")};
+  static ColsSpec specOf(Operation *op) {
+    GemmProblem p(op);
+    ColsSpec spec;
+    spec.schedule = colsSchedule(op);
+    spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
+    spec.blockScaled = p.blockScaled;
+    spec.stacked = spec.xHeads = p.shape.batch > 1;
+    spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
+    return spec;
+  }
+};
+
+/// kernel.kv_expand with keys by row.
+class KvExpandEmitter : public GemmEmitter {
+public:
+  KvExpandEmitter() : GemmEmitter("kernel.kv_expand", "sm90.kv_expand") {}
+
+  std::string whyIllegal(Operation *op) const override {
+    auto expand = cast<kernel::KvExpandOp>(op);
+    ir::KvType kv = cast<ir::KvType>(expand.getKv().getType());
+    if (!expand.getKeyRows())
+      return "keys are transposed, and this kernel writes a row per key";
+    if (kv.getPage() != KvExpandSpec::kPage || !kv.getElem().isBF16())
+      return "the cache has pages of " + std::to_string(kv.getPage()) + " rows, or is not bf16: expected 64 rows of bf16";
+    if (kv.getLatent() % 64 || kv.getRope() % 8)
+      return "the latent has " + std::to_string(kv.getLatent()) + " lanes and the rotary key " + std::to_string(kv.getRope()) +
+             ": expected multiples of 64 and 8";
+    if (!tensorType(expand.getKeys()).getElementType().isBF16() || !tensorType(expand.getValues()).getElementType().isBF16())
+      return "keys or values are not bf16";
+    return whyNotWeights(op, {1, 2});
+  }
+  kernel::NumericsAttr numerics(Operation *op) const override {
+    MLIRContext *ctx = op->getContext();
+    return kernel::NumericsAttr::get(ctx, Float32Type::get(ctx), BFloat16Type::get(ctx), specOf(op).blockScaled ? "k_blocks128" : "k_ascending", 0);
+  }
+  kernel::PackedAttr weightEncoding(Operation *, unsigned index, RankedTensorType type) const override {
+    return index == 1 || index == 2 ? gemmWeightEncoding(type) : kernel::PackedAttr();
+  }
+  LaunchSignature signature(Operation *op) const override {
+    LaunchSignature s;
+    s.stepFields = {DSV3_FIELD_KBLOCK, DSV3_FIELD_BLOCK_TABLE, DSV3_FIELD_CTX_LEN};
+    return s;
+  }
+  DeviceCost cost(Operation *op) const override {
+    DeviceCost cost = Sm90Emitter::cost(op);
+    GemmShape p = kvExpandShape(specOf(op), keyBlocks(op));
+    cost.bytes += double(keyBlocks(op) * KvExpandSpec::kPage * (specOf(op).latent + specOf(op).rope) * 2); // of the cache
+    cost.flops = 2.0 * double(p.rows * p.batch) * double(p.n) * double(p.k);
+    return cost;
+  }
+
+  DeviceLaunch launch(Operation *op) const override {
+    KvExpandSpec e = specOf(op);
+    e.schedule = colsSchedule(op);
+    const ColsSchedule &s = e.schedule;
+    int64_t tiles = int64_t(llvm::divideCeil(e.nope, s.bm()) + llvm::divideCeil(e.values, s.bm()));
+    int64_t items = e.heads * tiles * int64_t(llvm::divideCeil(keyBlocks(op) * KvExpandSpec::kPage, s.tokens));
+    DeviceLaunch launch;
+    launch.grid[0] = std::min(items, GpuModel().sms);
+    launch.threads = 128 * (s.warpgroups + 1);
+    launch.smem = sharedBytes(e);
+    RefMap at = refs(op);
+    launch.params = {{DeviceParam::Map{at.of(0), rowsMap(e.latent + e.rope, 0, e.latent + e.rope, KvExpandSpec::kPage), 0}},
+                     {DeviceParam::Pointer{at.of(0), 0}}};
+    for (auto [w, n] : {std::pair<unsigned, int64_t>{1, e.nope}, {2, e.values}}) {
+      if (e.blockScaled) {
+        launch.params.push_back({DeviceParam::Pointer{at.of(w), 0}});
+        launch.params.push_back({DeviceParam::Pointer{at.of(w) + 1, 0}});
+      } else {
+        launch.params.push_back({DeviceParam::Map{at.of(w), rowsMap(e.latent, n, e.latent, s.bm(), e.heads, n * e.latent), 0}});
+      }
+    }
+    for (unsigned field = 0; field < 3; ++field)
+      launch.params.push_back({DeviceParam::Pointer{at.of(3) + field, 0}});
+    launch.params.push_back(address(op, 4));
+    launch.params.push_back(address(op, 5));
+    launch.params.push_back({DeviceParam::Const{int64_t(cast<kernel::KvExpandOp>(op).getLayer())}});
+    return launch;
+  }
+
+  LogicalResult emit(Operation *op, StringRef symbol, OpBuilder &builder) const override {
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    if (failed(caps))
+      return failure();
+    KvExpandSpec e = specOf(op);
+    e.schedule = colsSchedule(op);
+    e.pages = caps->pages;
+    TileBuilder k(builder, op->getLoc());
+    buildKvExpandKernel(k, symbol, e);
+    return success();
+  }
+
+protected:
+  /// Four pages a tile, as wgmma's N ends at 256; promoted sums need the registers of two.
+  DictionaryAttr config(Operation *op) const override {
+    KvExpandSpec e = specOf(op);
+    ColsSchedule s;
+    s.warpgroups = std::max(e.nope, e.values) > 64 ? 2 : 1;
+    s.tokens = KvExpandSpec::kPage * std::min<int64_t>(e.blockScaled ? 2 : 4, keyBlocks(op) >= 4 ? 4 : keyBlocks(op) >= 2 ? 2 : 1);
+    s.bk = e.blockScaled ? 128 : 64;
+    e.schedule = s;
+    int64_t one = stageBytes(kvExpandShape(e, 1), s);
+    s.stages = std::min<int64_t>(8, (GpuModel().sharedBytes - 16384) / one);
+    return colsConfig(op, s);
+  }
+
+private:
+  static int64_t keyBlocks(Operation *op) { return tensorType(op->getResult(0)).getDimSize(0); }
+  static KvExpandSpec specOf(Operation *op) {
+    auto expand = cast<kernel::KvExpandOp>(op);
+    ir::KvType kv = cast<ir::KvType>(expand.getKv().getType());
+    RankedTensorType wk = tensorType(expand.getWK());
+    KvExpandSpec e;
+    e.heads = wk.getDimSize(0), e.nope = wk.getDimSize(1), e.values = tensorType(expand.getWV()).getDimSize(1);
+    e.latent = kv.getLatent(), e.rope = kv.getRope();
+    e.blockScaled = isBlockScaled(wk);
+    return e;
   }
 };
 
@@ -160,6 +278,7 @@ void addGemmEmitters90(KernelRegistry &r) {
   r.add(std::make_unique<ColsEmitter>("kernel.gemm", "sm90.gemm_wm"));
   r.add(std::make_unique<ColsEmitter>("kernel.gated_gemm", "sm90.gated_gemm_wm"));
   r.add(std::make_unique<ColsEmitter>("kernel.batched_gemm", "sm90.batched_gemm_wm"));
+  r.add(std::make_unique<KvExpandEmitter>());
 }
 
 } // namespace dsv3::codegen

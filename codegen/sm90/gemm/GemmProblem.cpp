@@ -38,7 +38,7 @@ GemmProblem::GemmProblem(Operation *op) : op(op) {
   y = rowLayout(op->getOperand(outOperand()), batched);
   xElem = xType.getElementType(), weightElem = w.getElementType(), outElem = out.getElementType();
   auto scheme = dyn_cast_or_null<ir::QuantScheme>(schemeOf(w));
-  blockScaled = bool(scheme);
+  blockScaled = bool(scheme), xScaled = bool(xType.getEncoding());
 
   shape.rows = xType.getDimSize(0);
   shape.n = w.getDimSize(w.getRank() - 2), shape.k = w.getShape().back();
@@ -67,26 +67,37 @@ static std::string whyNotBlocks(RankedTensorType weight) {
   return {};
 }
 
+bool isBlockScaled(RankedTensorType weight) { return bool(schemeOf(weight)); }
+
+std::string whyNotWeights(Operation *op, ArrayRef<unsigned> operands) {
+  RankedTensorType first = tensorOf(op->getOperand(operands[0]));
+  for (unsigned w : operands) {
+    RankedTensorType type = tensorOf(op->getOperand(w));
+    if (type.getShape().back() != first.getShape().back() || type.getElementType() != first.getElementType() || schemeOf(type) != schemeOf(first))
+      return "the weights differ in type";
+    if (std::string why = isBlockScaled(type) ? whyNotBlocks(type) : std::string(); !why.empty())
+      return why;
+    if (!isBlockScaled(type) && !type.getElementType().isBF16())
+      return "weights are " + text(type.getElementType()) + ", neither bf16 nor f8E4M3FN with a scale per block";
+    // TMA: a pitch that is no multiple of 16 bytes cannot be described.
+    if (int64_t k = type.getShape().back(); !isBlockScaled(type) && k % 8)
+      return "rows of w have K = " + std::to_string(k) + " bf16 values, no multiple of 16 bytes";
+  }
+  return {};
+}
+
 std::string GemmProblem::whyIllegal() const {
+  if (xScaled)
+    return "x is quantised per token, and this kernel multiplies bf16";
   if (!xElem.isBF16())
     return "x is " + text(xElem) + ", and tensor cores multiply bf16 here (compile with --dtype=bf16)";
   if (!outElem.isBF16() && !outElem.isF32())
     return "the result is " + text(outElem) + ", neither bf16 nor f32";
-  for (unsigned w : weights) {
-    RankedTensorType type = tensorOf(op->getOperand(w));
-    if (type.getShape() != tensorOf(op->getOperand(weights[0])).getShape() || schemeOf(type) != schemeOf(tensorOf(op->getOperand(weights[0]))))
-      return "the weights differ in type";
-    if (std::string why = blockScaled ? whyNotBlocks(type) : std::string(); !why.empty())
-      return why;
-  }
-  if (!blockScaled && !weightElem.isBF16())
-    return "weights are " + text(weightElem) + ", neither bf16 nor f8E4M3FN with a scale per block";
+  if (std::string why = whyNotWeights(op, weights); !why.empty())
+    return why;
   if (via && !via.isF32() && !via.isBF16())
     return "products are rounded to " + text(via) + ", neither bf16 nor f32";
-  // TMA: a pitch or a start that is no multiple of 16 bytes cannot be described.
   auto bad = [](int64_t elements) { return elements * 2 % 16 != 0; };
-  if (!blockScaled && bad(shape.k))
-    return "rows of w have K = " + std::to_string(shape.k) + " bf16 values, no multiple of 16 bytes";
   if (bad(x.pitch) || bad(x.headPitch) || bad(x.offset))
     return "rows of x start at element " + std::to_string(x.offset) + " and are " + std::to_string(x.headPitch ? x.headPitch : x.pitch) +
            " bf16 values apart, no multiples of 16 bytes";

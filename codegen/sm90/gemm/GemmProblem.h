@@ -26,6 +26,7 @@ struct GemmProblem {
   mlir::Type via;           ///< gated: what both products are rounded to first
   bool batched = false;
   bool blockScaled = false; ///< stored as FP8 with f32 scales per block
+  bool xScaled = false;     ///< x is FP8 with scales per token and channels
   bool decode = false;      ///< in a decode program: few rows, numerics of their own
 
   unsigned outOperand() const { return op->getNumOperands() - 1; }
@@ -36,6 +37,11 @@ struct GemmProblem {
   /// "k_ascending", "k_blocks128" (sums of 128 k, scaled, then ascending), each maybe in `split` parts: "k_split4".
   std::string chain() const;
 };
+
+/// Whether a weight is stored as codes with a scale per block.
+bool isBlockScaled(mlir::RankedTensorType weight);
+/// Why the weights `operands` cannot be multiplied on tensor cores, or do not go together; empty if they do.
+std::string whyNotWeights(mlir::Operation *op, llvm::ArrayRef<unsigned> operands);
 
 /// Rows of 64 in wgmma's fragment order for FP8, with scales per 64 rows and 128 k; null leaves bf16 row-major.
 kernel::PackedAttr gemmWeightEncoding(mlir::RankedTensorType type);

@@ -57,8 +57,10 @@ std::unique_ptr<DeviceKernel> DeviceKernel::parse(const std::string &args, const
   std::string text = "dsv3.program @p(" + args + ") attributes {" + attributes + "} {\n" + body + "\ndsv3.return\n}";
   auto k = std::make_unique<DeviceKernel>();
   k->source = parseSourceString<ModuleOp>(text, &context());
-  if (k->source)
+  if (k->source) {
+    (*k->source)->setAttr(kCapacitiesAttr, Capacities::derive(160, 8, 512).toAttr(&context()));
     k->source->walk([&](kernel::KernelOp op) { k->launchOp = op; });
+  }
   if (!k->launchOp) {
     ADD_FAILURE() << "cannot read\n" << text;
     return nullptr;
@@ -156,11 +158,10 @@ static Bytes gather(const TensorMap &map, const uint8_t *data) {
   return packed;
 }
 
-void DeviceKernel::run(ArrayRef<Bytes *> refs, int64_t tokens, uint64_t seed, int64_t ctas) const {
+void DeviceKernel::run(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed, int64_t ctas) const {
   DeviceLaunch launch = emitter->launch(launchOp);
   ASSERT_EQ(kernel().getArgumentTypes().size(), launch.params.size() + 1);
-  std::vector<int64_t> scalars(DSV3_SCALAR_COUNT, 0);
-  scalars[DSV3_SCALAR_TOKENS] = scalars[DSV3_SCALAR_SEQS] = tokens;
+  scalars.resize(DSV3_SCALAR_COUNT);
   std::vector<tile::SimArgument> args{tile::SimArgument::memory(scalars.data(), {DSV3_SCALAR_COUNT})};
   std::vector<Bytes> gathered;
   gathered.reserve(launch.params.size());
@@ -168,8 +169,15 @@ void DeviceKernel::run(ArrayRef<Bytes *> refs, int64_t tokens, uint64_t seed, in
     if (auto *map = std::get_if<DeviceParam::Map>(&param.value)) {
       auto tma = cast<tile::TmaType>(type);
       EXPECT_EQ(SmallVector<int64_t>(llvm::reverse(map->map.box)), SmallVector<int64_t>(tma.getBox()));
-      gathered.push_back(gather(map->map, refs[map->ref]->data() + map->offset));
-      args.push_back(tile::SimArgument::memory(gathered.back().data(), std::vector<int64_t>(map->map.dims.rbegin(), map->map.dims.rend())));
+      TensorMap whole = map->map;
+      if (!whole.dims.back()) // as many as the pool holds
+        whole.dims.back() = (int64_t(refs[map->ref]->size()) - map->offset) / whole.strides.back();
+      gathered.push_back(gather(whole, refs[map->ref]->data() + map->offset));
+      args.push_back(tile::SimArgument::memory(gathered.back().data(), std::vector<int64_t>(whole.dims.rbegin(), whole.dims.rend())));
+      continue;
+    }
+    if (auto *number = std::get_if<DeviceParam::Const>(&param.value)) {
+      args.push_back(tile::SimArgument::scalar(double(number->value)));
       continue;
     }
     auto pointer = std::get<DeviceParam::Pointer>(param.value);

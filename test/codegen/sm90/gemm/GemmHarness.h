@@ -40,8 +40,8 @@ public:
   /// The bytes of part `part` of a packed weight. `element(index)` of the logical shape gives the number's bytes.
   Bytes pack(unsigned operand, unsigned part, llvm::function_ref<const uint8_t *(llvm::ArrayRef<int64_t>)> element) const;
 
-  /// Runs it: references in the order of the launch, `tokens` true rows. Findings are test failures.
-  void run(llvm::ArrayRef<Bytes *> refs, int64_t tokens, uint64_t seed = 1, int64_t ctas = 0) const;
+  /// Runs it: references in the order of the launch, the step's scalars. Findings are test failures.
+  void run(llvm::ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed = 1, int64_t ctas = 0) const;
 
 private:
   static std::unique_ptr<DeviceKernel> parse(const std::string &args, const std::string &body, const std::string &attributes);

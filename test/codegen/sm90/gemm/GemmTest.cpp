@@ -97,7 +97,7 @@ public:
     for (Bytes &part : parts)
       refs.push_back(&part);
     refs.push_back(&y);
-    kernel->run(refs, c.tokens, seed, ctas);
+    kernel->run(refs, {c.tokens, c.tokens}, seed, ctas);
     compare(y);
     out = y;
   }
