@@ -223,7 +223,7 @@ static LogicalResult verifyGlobal(Operation *op, GmemType gmem, Type value, Valu
       return op->emitOpError() << "expected " << gmem.getRank() << " coordinates and neither masks nor `trans` for a scalar, got " << place.size();
     return success();
   }
-  if (tensor.getRank() > gmem.getRank() || (rowMask && gmem.getRank() < 2) || (trans && tensor.getRank() != 2))
+  if (tensor.getRank() > gmem.getRank() || (rowMask && gmem.getRank() < 2) || (trans && (tensor.getRank() > 2 || gmem.getRank() < 2)))
     return op->emitOpError() << "expected a fragment whose dims are the last ones of " << gmem << ", got " << tensor;
   return success();
 }

@@ -288,7 +288,7 @@ def Tile_ReadOp : Tile_Op<"read", [AttrSizedOperandSegments, MemoryEffects<[MemR
   let summary = "A scalar or fragment from global memory";
   let description = [{
     `%x = read %g[%i, %j] rows(%n) : !G -> !F`. A fragment's dims are the last ones of the tensor (in exchanged order with
-    `trans`), from the coordinates; missing coordinates are 0. `rows(%n)`, `cols(%n)`: of the part, only the first n along the tensor's
+    `trans`; one of one dim then lies along the second last), from the coordinates; missing coordinates are 0. `rows(%n)`, `cols(%n)`: of the part, only the first n along the tensor's
     second last and last dim exist, the rest reads as zero and is not touched.
   }];
   let arguments = (ins Tile_Gmem:$source, Variadic<I32>:$coords, DenseI64ArrayAttr:$place, Optional<I32>:$rows, Optional<I32>:$cols, UnitAttr:$trans);

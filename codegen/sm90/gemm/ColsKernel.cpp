@@ -8,18 +8,18 @@ namespace dsv3::codegen {
 /// does not depend on the schedule.
 static constexpr int64_t kUnit = 128;
 
-static int64_t stagedTokens(const ColsSchedule &s) { return std::min<int64_t>(s.split > 1 ? s.summed() : s.tokens, 32); }
+bool ColsSpec::staged() const { return outElem.isBF16() && n % 64 == 0 && outPitch % 8 == 0; }
 
 int64_t sharedBytes(const ColsSpec &spec) {
   const ColsSchedule &s = spec.schedule;
-  int64_t stage = (spec.weights * s.bm() * (spec.blockScaled ? 1 : 2) + s.tokens * 2) * s.bk;
-  int64_t exchange = s.split > 1 ? spec.weights * s.bm() * s.tokens * 4 + 8 : 0;
-  return s.stages * (stage + 16) + exchange + 4 * s.warpgroups * stagedTokens(s) * 32;
+  int64_t stage = (spec.weights * s.bm() * (spec.blockScaled ? 1 : 2) + s.tokens * (spec.xScaled ? 1 : 2)) * s.bk;
+  return s.stages * (stage + 16) + s.exchangeBytes(spec.weights) + (spec.staged() ? s.stagingBytes() : 0);
 }
 
 ColsKernel::ColsKernel(TileBuilder &k, const ColsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
-  xBuf = k.buf({s.tokens, s.bk}, k.bf16);
-  wBuf = spec.blockScaled ? k.fragBuf({s.warpgroups, 64, s.bk}, k.f8) : k.buf({s.bm(), s.bk}, k.bf16);
+  Type elem = spec.xScaled ? k.f8 : k.bf16;
+  xBuf = k.buf({s.tokens, s.bk}, elem);
+  wBuf = expands() ? k.fragBuf({s.warpgroups, 64, s.bk}, k.f8) : k.buf({s.bm(), s.bk}, elem);
 }
 
 void ColsKernel::build(StringRef symbol) {
@@ -30,11 +30,11 @@ void ColsKernel::build(StringRef symbol) {
     SmallVector<Type> bufs(size_t(spec.weights), wBuf);
     bufs.push_back(xBuf);
     // Weights that are loaded to registers are read by every warp, others by wgmma alone.
-    ring = k.ring("wx", s.stages, bufs, {"mma"}, spec.blockScaled ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
+    ring = k.ring("wx", s.stages, bufs, {"mma"}, expands() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
     for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i) // partial sums
       exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.tokens}, k.f32)));
-    if (staged())
-      stage = k.alloc(k.swizzled({4 * s.warpgroups, stagedTokens(s), 16}, k.bf16, 1, 4, 3));
+    if (spec.staged())
+      stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
     allocate();
     work = makeWork(args[0]);
     k.producer("load", producerRegs(), [&] { load(); });
@@ -43,16 +43,18 @@ void ColsKernel::build(StringRef symbol) {
 }
 
 Type ColsKernel::mapType(int64_t rows, bool stacked) {
-  return stacked ? k.tma(k.bf16, {1, rows, 64}) : k.tma(k.bf16, {rows, 64});
+  Type elem = spec.xScaled ? k.f8 : k.bf16;
+  int64_t lanes = spec.xScaled ? 128 : 64; // a swizzle atom
+  return stacked ? k.tma(elem, {1, rows, lanes}) : k.tma(elem, {rows, lanes});
 }
 
 void ColsKernel::addWeightParams(SmallVectorImpl<Type> &types, bool stacked) {
-  if (!spec.blockScaled) {
+  if (expands())
+    types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks() * kUnit * 64}, k.f8)); // a row of blocks a row
+  else
     types.push_back(mapType(s.bm(), stacked));
-    return;
-  }
-  types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks() * kUnit * 64}, k.f8)); // a row of blocks a row
-  types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks()}, k.f32));
+  if (spec.blockScaled)
+    types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks()}, k.f32));
 }
 
 // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
@@ -136,8 +138,7 @@ Values ColsKernel::multiply(const ColsItem &item, Value g, Value slot) {
     Values bufs = k.wait(v[0]);
     Values next{k.next(v[0]), v[0], Value()};
     for (size_t i = 0; i < weights; ++i) {
-      Value mine = s.warpgroups == 1 ? bufs[i] : k.view(k.buf({64, s.bk}, k.bf16), bufs[i], {k.mul(g, 64), 0});
-      TileBuilder::Mma mma = k.mma(tile::Form::Nt, mine, bufs.back(), v[3 + i]);
+      TileBuilder::Mma mma = k.mma(tile::Form::Nt, operandA(bufs[i], g), bufs.back(), v[3 + i]);
       next.push_back(mma.acc);
       next[2] = mma.token;
     }
@@ -152,40 +153,51 @@ Values ColsKernel::multiply(const ColsItem &item, Value g, Value slot) {
   return sums;
 }
 
-/// FP8: expanded to the register operand, every 128 of K a fresh accumulator that is added times its scale.
+Value ColsKernel::operandA(Value buffer, Value g) {
+  if (expands()) {
+    Value codes = k.load(k.view(k.fragBuf({64, s.bk}, k.f8), buffer, {g}), k.frag(s.bk, k.f8));
+    return k.expand(codes, k.frag(s.bk, k.bf16));
+  }
+  Type elem = spec.xScaled ? k.f8 : k.bf16;
+  return s.warpgroups == 1 ? buffer : k.view(k.buf({64, s.bk}, elem), buffer, {k.mul(g, 64), 0});
+}
+
+/// FP8: every 128 of K a fresh accumulator, which is added times its scales.
 Values ColsKernel::multiplyScaled(const ColsItem &item, Value g, Value slot) {
   auto [from, to] = range(item);
+  const size_t weights = size_t(spec.weights), firstScale = 1 + weights;
   Type sumType = k.frag(s.tokens, k.f32);
-  Value last = k.ci(spec.kBlocks() - 1);
+  // Scales are read one block ahead, so that the loads are over before they are needed: of the weights, then of x.
+  auto scalesAt = [&](Value kBlock, Values &into) {
+    for (size_t i = 0; i < weights; ++i)
+      into.push_back(readScale(int64_t(i), item, g, kBlock));
+    if (spec.xScaled)
+      into.push_back(readRowScales(item, kBlock));
+  };
   Values inits{slot};
-  for (int64_t i = 0; i < spec.weights; ++i) {
-    inits.push_back(k.constant(sumType, 0));
-    // One block ahead, so that the load is over before it is needed.
-    inits.push_back(readScale(i, item, g, k.div(k.index(from), kUnit)));
-  }
+  inits.append(weights, k.constant(sumType, 0));
+  scalesAt(k.div(k.index(from), kUnit), inits);
+  Value last = k.ci(spec.kBlocks() - 1);
   Values r = k.loop(from, to, kUnit, inits, [&](Value kk, Values v) {
-    Value ahead = k.min(k.add(k.shr(kk, 7), 1), last);
+    Values ahead;
+    scalesAt(k.min(k.add(k.shr(kk, 7), 1), last), ahead);
     Values bufs = k.wait(v[0]), next{k.next(v[0])};
-    SmallVector<Value> parts, nextScales;
-    for (size_t i = 0; i < size_t(spec.weights); ++i) {
-      nextScales.push_back(readScale(int64_t(i), item, g, ahead));
-      Value codes = k.load(k.view(k.fragBuf({64, s.bk}, k.f8), bufs[i], {g}), k.frag(s.bk, k.f8));
-      Value fresh = k.none(k.acc(s.tokens, k.f32));
-      parts.push_back(k.mma(tile::Form::Nt, k.expand(codes, k.frag(s.bk, k.bf16)), bufs.back(), fresh).acc);
-    }
+    SmallVector<Value> parts;
+    for (size_t i = 0; i < weights; ++i)
+      parts.push_back(k.mma(tile::Form::Nt, operandA(bufs[i], g), bufs.back(), k.none(k.acc(s.tokens, k.f32))).acc);
     for (Value &part : parts)
       part = k.await(part);
     k.release(v[0]);
     for (auto [i, part] : llvm::enumerate(parts)) {
-      next.push_back(k.fma(part, k.bcast(v[2 + 2 * i], sumType), v[1 + 2 * i]));
-      next.push_back(nextScales[i]);
+      Value scale = v[firstScale + i];
+      if (spec.xScaled)
+        scale = k.mul(v.back(), k.bcast(scale, v.back().getType()));
+      next.push_back(k.fma(part, k.bcast(scale, sumType), v[1 + i]));
     }
+    next.append(ahead);
     return next;
   });
-  Values sums{r[0]};
-  for (int64_t i = 0; i < spec.weights; ++i)
-    sums.push_back(r[size_t(1 + 2 * i)]);
-  return sums;
+  return Values(ArrayRef<Value>(r).take_front(firstScale));
 }
 
 //===-- Epilogue ------------------------------------------------------------===//
@@ -212,7 +224,7 @@ Value ColsKernel::gated(Value gate, Value up) {
 void ColsKernel::writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols) {
   if (!stage)
     return k.write(value, out, {row, column}, rows, cols, /*trans=*/true);
-  int64_t all = cast<RankedTensorType>(value.getType()).getDimSize(1), piece = std::min(all, stagedTokens(s));
+  int64_t all = cast<RankedTensorType>(value.getType()).getDimSize(1), piece = std::min(all, s.stagedTokens());
   for (int64_t c = 0; c < all; c += piece)
     k.write(k.slice(value, c, piece), out, {k.add(row, c), column}, k.sub(rows, c), cols, /*trans=*/true, stage);
 }
@@ -227,6 +239,8 @@ public:
 private:
   SmallVector<Type> params() override {
     SmallVector<Type> types{mapType(s.tokens, spec.xHeads)};
+    if (spec.xScaled)
+      types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks()}, k.f32));
     for (int64_t i = 0; i < spec.weights; ++i)
       addWeightParams(types, spec.stacked);
     types.push_back(k.gmem({ShapedType::kDynamic, spec.outPitch}, spec.outElem));
@@ -236,6 +250,8 @@ private:
 
   void takeParams(ArrayRef<Value> args) override {
     x = args[0], args = args.drop_front();
+    if (spec.xScaled)
+      rowScales = args[0], args = args.drop_front();
     for (int64_t i = 0; i < spec.weights; ++i) {
       w.push_back(args[0]);
       if (spec.blockScaled)
@@ -252,12 +268,15 @@ private:
     copyTile(x, spec.xHeads ? item.stack : Value(), item.row, kk, dest);
   }
   void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
-    if (spec.blockScaled)
+    if (expands())
       return copyBlocks(w[size_t(i)], item, kk, dest);
     copyTile(w[size_t(i)], spec.stacked ? item.stack : Value(), item.n, kk, dest);
   }
   Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) override {
     return k.read(scales[size_t(i)], {weightBlock(item, g), kBlock}, k.f32);
+  }
+  Value readRowScales(const ColsItem &item, Value kBlock) override {
+    return k.read(rowScales, {item.row, kBlock}, k.col(s.tokens, k.f32), item.rows, {}, /*trans=*/true);
   }
 
   void store(Value value, const ColsItem &item, Value g, Value row, Value rows) override {
@@ -272,7 +291,7 @@ private:
   const ColsSource &source;
   SmallVector<Value, 2> w, scales;
   SmallVector<Value> own;
-  Value x, out;
+  Value x, rowScales, out;
 };
 } // namespace
 

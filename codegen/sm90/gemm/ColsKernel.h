@@ -16,7 +16,8 @@ struct ColsSpec {
   ColsSchedule schedule;
   int64_t n = 0, k = 0;
   int64_t weights = 1;      ///< 2: y = silu(x w0^T) * (x w1^T)
-  bool blockScaled = false; ///< weights are FP8 in fragment order with f32 scales per 64 rows and 128 k
+  bool blockScaled = false; ///< weights are FP8 with f32 scales per 64 rows and 128 k: in fragment order, or row-major with
+  bool xScaled = false;     ///< x of FP8 with f32 scales per row and 128 k
   bool stacked = false;     ///< w has a leading dim (heads, experts)
   bool xHeads = false;      ///< x has a leading dim of heads
   mlir::Type outElem;
@@ -25,6 +26,8 @@ struct ColsSpec {
 
   int64_t kBlocks() const { return (k + 127) / 128; } ///< FP8: blocks of a row, padded
   int64_t nBlocks() const { return (n + 63) / 64; }
+  /// Results go through shared memory, for 16-byte stores: rows of bf16 that no edge of N cuts.
+  bool staged() const;
 };
 
 /// An item: 64 * warpgroups weight rows times `tokens` rows of x.
@@ -66,6 +69,8 @@ protected:
 
   // A consumer. The scale of a warpgroup's weight rows and 128 k.
   virtual Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) = 0;
+  /// The scales of x's rows, a `col` fragment, where x is scaled.
+  virtual Value readRowScales(const ColsItem &item, Value kBlock) { return {}; }
   /// Stores a tile: rows of y are columns of `value`, `rows` of them exist.
   virtual void store(Value value, const ColsItem &item, Value g, Value row, Value rows) = 0;
 
@@ -77,12 +82,11 @@ protected:
   void copyBlocks(Value data, const ColsItem &item, Value kk, Value dest);
   Value weightBlock(const ColsItem &item, Value g);
   Type mapType(int64_t rows, bool stacked);
+  bool expands() const { return spec.blockScaled && !spec.xScaled; } ///< FP8 weights become a register operand
   /// Types of a weight's parameters: a map, or the addresses of data and scales.
   void addWeightParams(llvm::SmallVectorImpl<Type> &types, bool stacked);
-  /// Writes columns [0, n) of `value` as rows of `out`, 16 bytes at a time if `staged()`.
+  /// Writes columns [0, n) of `value` as rows of `out`, 16 bytes at a time if `spec.staged()`.
   void writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols);
-  bool staged() const { return spec.outElem.isBF16() && spec.n % 64 == 0 && spec.outPitch % 8 == 0; }
-  int64_t columns() const { return s.split > 1 ? s.summed() : s.tokens; } ///< tokens that a block stores
 
   TileBuilder &k;
   const ColsSpec &spec;
@@ -98,6 +102,8 @@ private:
   Values multiplyScaled(const ColsItem &item, Value g, Value slot);
   void finish(const ColsItem &item, Value g, Values sums);
   Value gated(Value gate, Value up);
+  /// A warpgroup's rows of a weight: a view, or for the register operand a fragment.
+  Value operandA(Value buffer, Value g);
 
   Value ring, work, stage;
   llvm::SmallVector<Value, 2> exchange;
@@ -116,8 +122,9 @@ struct ColsSource {
 /// Dense and batched products: rows are counted by `rowFactor` times a scalar of the step.
 ColsSource denseColsSource(const ColsSpec &spec, int64_t batch, int64_t rowScalar, int64_t rowFactor);
 
-/// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64); per weight a tensor map ([stack,] N, K;
-/// box bm x 64), or for FP8 the addresses of data and scales; address of y; the source's own.
+/// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64 bf16 or 128 FP8), for FP8 also the
+/// address of its scales [rows, K / 128]; per weight a tensor map ([stack,] N, K; box bm x 64 or 128), or the address of
+/// expanded FP8's blocks, and for FP8 the address of scales; address of y; the source's own.
 void buildColsKernel(TileBuilder &k, llvm::StringRef symbol, const ColsSpec &spec, const ColsSource &source);
 
 } // namespace dsv3::codegen

@@ -20,10 +20,13 @@ public:
   std::string whyIllegal(Operation *op) const override { return GemmProblem(op).whyIllegal(); }
   kernel::NumericsAttr numerics(Operation *op) const override {
     MLIRContext *ctx = op->getContext();
-    return kernel::NumericsAttr::get(ctx, Float32Type::get(ctx), BFloat16Type::get(ctx), GemmProblem(op).chain(), 0);
+    GemmProblem p(op);
+    Type mul = p.xScaled ? Type(Float8E4M3FNType::get(ctx)) : BFloat16Type::get(ctx);
+    return kernel::NumericsAttr::get(ctx, Float32Type::get(ctx), mul, p.chain(), 0);
   }
   kernel::PackedAttr weightEncoding(Operation *op, unsigned index, RankedTensorType type) const override {
-    return llvm::is_contained(GemmProblem(op).weights, index) ? gemmWeightEncoding(type) : kernel::PackedAttr();
+    GemmProblem p(op);
+    return llvm::is_contained(p.weights, index) ? gemmWeightEncoding(type, p.xScaled) : kernel::PackedAttr();
   }
   DeviceCost cost(Operation *op) const override {
     DeviceCost cost = Sm90Emitter::cost(op);
@@ -39,12 +42,13 @@ protected:
   static DictionaryAttr colsConfig(Operation *op, const ColsSchedule &s) {
     return dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}});
   }
-  /// A tensor map over rows of bf16 with a 128-byte swizzle; `outer` entries `outerPitch` elements apart, 1 for none.
-  static TensorMap rowsMap(int64_t k, int64_t rows, int64_t pitch, int64_t boxRows, int64_t outer = 1, int64_t outerPitch = 0) {
-    TensorMap map{TensorMap::Elem::BF16, {k, rows}, {pitch * 2}, {64, boxRows}, 128};
-    if (outer > 1 || outerPitch) {
+  /// A tensor map over rows with a 128-byte swizzle; `outer` entries `outerPitch` elements apart, none for 0.
+  static TensorMap rowsMap(int64_t k, int64_t rows, int64_t pitch, int64_t boxRows, int64_t outer = 1, int64_t outerPitch = 0, bool fp8 = false) {
+    int64_t bytes = fp8 ? 1 : 2;
+    TensorMap map{fp8 ? TensorMap::Elem::U8 : TensorMap::Elem::BF16, {k, rows}, {pitch * bytes}, {128 / bytes, boxRows}, 128};
+    if (outerPitch) {
       map.dims.push_back(outer);
-      map.strides.push_back(outerPitch * 2);
+      map.strides.push_back(outerPitch * bytes);
       map.box.push_back(1);
     }
     return map;
@@ -58,7 +62,7 @@ public:
 
   std::string whyIllegal(Operation *op) const override {
     GemmProblem p(op);
-    if (p.blockScaled)
+    if (p.blockScaled && !p.xScaled)
       return "FP8 weights are expanded as wgmma's register operand, which takes weights as M";
     if (p.decode)
       return "few tokens take weights as M";
@@ -74,8 +78,14 @@ public:
     launch.threads = 128 * (s.warpgroups + 1);
     launch.smem = s.stages * (stageBytes(p.shape, s) + 16);
     RefMap at = refs(op);
-    launch.params.push_back({DeviceParam::Map{at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm()), p.x.offset * 2}});
-    launch.params.push_back({DeviceParam::Map{at.of(1), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bn), 0}});
+    auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
+    auto pointer = [&](unsigned ref, int64_t offset) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
+    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm(), 1, 0, p.xScaled), p.x.offset * p.shape.xBytes);
+    if (p.xScaled)
+      pointer(at.of(0), kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset);
+    map(at.of(1), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bn, 1, 0, p.xScaled), 0);
+    if (p.xScaled)
+      pointer(at.of(1) + 1, 0);
     launch.params.push_back(address(op, p.outOperand()));
     return launch;
   }
@@ -85,6 +95,7 @@ public:
     RowsSpec spec;
     spec.schedule = scheduleOf(op);
     spec.n = p.shape.n, spec.k = p.shape.k;
+    spec.scaled = p.xScaled;
     spec.outElem = p.outElem, spec.outPitch = p.y.pitch;
     spec.rowScalar = rowScalar(op->getOperand(0)), spec.rowFactor = rowFactor(op->getOperand(0));
     TileBuilder k(builder, op->getLoc());
@@ -120,15 +131,18 @@ public:
     launch.cluster = s.split;
     RefMap at = refs(op);
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
-    bool heads = p.shape.batch > 1;
-    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.tokens, heads ? p.shape.batch : 1, heads ? p.x.headPitch : 0), p.x.offset * 2);
+    auto pointer = [&](unsigned ref, int64_t offset = 0) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
+    int64_t heads = p.shape.batch > 1 ? p.shape.batch : 0, xBytes = p.xScaled ? 1 : 2;
+    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.tokens, heads, heads ? p.x.headPitch : 0, p.xScaled), p.x.offset * xBytes);
+    if (p.xScaled)
+      pointer(at.of(0), kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset);
     for (unsigned w : p.weights) {
-      if (p.blockScaled) {
-        launch.params.push_back({DeviceParam::Pointer{at.of(w), 0}});
-        launch.params.push_back({DeviceParam::Pointer{at.of(w) + 1, 0}});
-      } else {
-        map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bm(), heads ? p.shape.batch : 1, heads ? p.shape.n * p.shape.k : 0), 0);
-      }
+      if (p.blockScaled && !p.xScaled)
+        pointer(at.of(w));
+      else
+        map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bm(), heads, heads ? p.shape.n * p.shape.k : 0, p.xScaled), 0);
+      if (p.blockScaled)
+        pointer(at.of(w) + 1);
     }
     launch.params.push_back(address(op, p.outOperand()));
     return launch;
@@ -156,7 +170,7 @@ private:
     ColsSpec spec;
     spec.schedule = colsSchedule(op);
     spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
-    spec.blockScaled = p.blockScaled;
+    spec.blockScaled = p.blockScaled, spec.xScaled = p.xScaled;
     spec.stacked = spec.xHeads = p.shape.batch > 1;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
     return spec;
@@ -253,7 +267,7 @@ protected:
     s.bk = e.blockScaled ? 128 : 64;
     e.schedule = s;
     int64_t one = stageBytes(kvExpandShape(e, 1), s);
-    s.stages = std::min<int64_t>(8, (GpuModel().sharedBytes - 16384) / one);
+    s.stages = std::min<int64_t>(8, (GpuModel().sharedBytes - s.stagingBytes()) / (one + 16));
     return colsConfig(op, s);
   }
 
@@ -267,6 +281,7 @@ private:
     e.heads = wk.getDimSize(0), e.nope = wk.getDimSize(1), e.values = tensorType(expand.getWV()).getDimSize(1);
     e.latent = kv.getLatent(), e.rope = kv.getRope();
     e.blockScaled = isBlockScaled(wk);
+    e.outElem = tensorType(expand.getKeys()).getElementType();
     return e;
   }
 };

@@ -45,6 +45,7 @@ GemmProblem::GemmProblem(Operation *op) : op(op) {
   shape.batch = batched ? w.getDimSize(0) : 1;
   shape.weights = int64_t(weights.size());
   shape.weightBytes = (scheme ? scheme.getStorageType() : weightElem).getIntOrFloatBitWidth() / 8;
+  shape.xBytes = xScaled ? 1 : 2;
   shape.outBytes = outElem.getIntOrFloatBitWidth() / 8;
 
   auto program = op->getParentOfType<ir::ProgramOp>();
@@ -86,9 +87,23 @@ std::string whyNotWeights(Operation *op, ArrayRef<unsigned> operands) {
   return {};
 }
 
+/// FP8 x FP8: row-major codes, a scale per token and 128 channels.
+static std::string whyNotRowScales(const GemmProblem &p) {
+  auto scheme = dyn_cast<ir::BlockedAttr>(tensorOf(p.op->getOperand(0)).getEncoding());
+  if (!scheme || !isa<Float8E4M3FNType>(scheme.getStorage()) || scheme.getBlock().back() != 128)
+    return "x is quantised, but not to f8E4M3FN with a scale per 128 channels";
+  if (!p.blockScaled)
+    return "x is quantised and the weights are not";
+  if (p.batched || p.op->getOperand(0).getDefiningOp<kernel::ViewOp>())
+    return "quantised rows of x are a view or have heads";
+  if (p.shape.k % 16)
+    return "rows of w have K = " + std::to_string(p.shape.k) + " FP8 values, no multiple of 16 bytes";
+  return {};
+}
+
 std::string GemmProblem::whyIllegal() const {
-  if (xScaled)
-    return "x is quantised per token, and this kernel multiplies bf16";
+  if (std::string why = xScaled ? whyNotRowScales(*this) : std::string(); !why.empty())
+    return why;
   if (!xElem.isBF16())
     return "x is " + text(xElem) + ", and tensor cores multiply bf16 here (compile with --dtype=bf16)";
   if (!outElem.isBF16() && !outElem.isF32())
@@ -97,10 +112,10 @@ std::string GemmProblem::whyIllegal() const {
     return why;
   if (via && !via.isF32() && !via.isBF16())
     return "products are rounded to " + text(via) + ", neither bf16 nor f32";
-  auto bad = [](int64_t elements) { return elements * 2 % 16 != 0; };
+  auto bad = [&](int64_t elements) { return elements * (xScaled ? 1 : 2) % 16 != 0; };
   if (bad(x.pitch) || bad(x.headPitch) || bad(x.offset))
     return "rows of x start at element " + std::to_string(x.offset) + " and are " + std::to_string(x.headPitch ? x.headPitch : x.pitch) +
-           " bf16 values apart, no multiples of 16 bytes";
+           (xScaled ? " FP8" : " bf16") + " values apart, no multiples of 16 bytes";
   RankedTensorType xType = tensorOf(op->getOperand(0));
   if (!batched && xType.getRank() == 3 && kernel::getRowAccess(op->getOperand(0)).stride != xType.getDimSize(2))
     return "x is a view of part of each head's lanes, so that a token's row is not contiguous";
@@ -115,15 +130,18 @@ std::string GemmProblem::chain() const {
   return parts > 1 ? text + "_split" + std::to_string(parts) : text;
 }
 
-kernel::PackedAttr gemmWeightEncoding(RankedTensorType type) {
+kernel::PackedAttr gemmWeightEncoding(RankedTensorType type, bool xScaled) {
   Attribute scheme = schemeOf(type);
   if (!scheme)
     return {};
   // The data: `frag<acc>` of 64 x 32 blocks, 16 bytes a thread, blocks of a row of blocks one behind the other.
   MLIRContext *ctx = type.getContext();
   auto layout = [&](StringRef map) { return kernel::LayoutAttr::get(ctx, map); };
+  StringRef scales = "(n, k) -> [n/64, k/128] pad n:64 k:128";
+  if (xScaled) // read by wgmma as it is
+    return kernel::PackedAttr::get(ctx, scheme, layout("(n, k) -> [n, k]"), layout(scales));
   return kernel::PackedAttr::get(ctx, scheme, layout("(n, k) -> [n/64, k/32, n/16%4, n%8, k/2%4, k/8%4, n/8%2, k%2] pad n:64 k:128"),
-                                 layout("(n, k) -> [n/64, k/128] pad n:64 k:128"));
+                                 layout(scales));
 }
 
 } // namespace dsv3::codegen

@@ -43,7 +43,8 @@ bool isBlockScaled(mlir::RankedTensorType weight);
 /// Why the weights `operands` cannot be multiplied on tensor cores, or do not go together; empty if they do.
 std::string whyNotWeights(mlir::Operation *op, llvm::ArrayRef<unsigned> operands);
 
-/// Rows of 64 in wgmma's fragment order for FP8, with scales per 64 rows and 128 k; null leaves bf16 row-major.
-kernel::PackedAttr gemmWeightEncoding(mlir::RankedTensorType type);
+/// FP8: rows of 64 in wgmma's fragment order, or row-major where x is FP8 too; scales per 64 rows and 128 k. Null leaves
+/// bf16 row-major.
+kernel::PackedAttr gemmWeightEncoding(mlir::RankedTensorType type, bool xScaled = false);
 
 } // namespace dsv3::codegen

@@ -11,7 +11,7 @@ constexpr double kItem = 0.35e-6;    // drain and epilogue of a tile that nothin
 constexpr double kExchange = 0.9e-6; // partial sums through distributed shared memory
 constexpr double kStageClocks = 60;  // a wait and a release that tensor cores do not hide
 constexpr int64_t kInFlight = 90000; // bytes an SM must have on the way to keep memory busy
-constexpr int64_t kReserved = 4096;  // barriers, small buffers
+constexpr int64_t kBarriers = 16;    // bytes a stage
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -21,14 +21,14 @@ double mmaClocks(int64_t cols, const GpuModel &gpu) {
 }
 
 int64_t stagesThatFit(int64_t stage, int64_t reserved, int64_t most, const GpuModel &gpu) {
-  return std::min(most, (gpu.sharedBytes - kReserved - reserved) / stage);
+  return std::min(most, (gpu.sharedBytes - reserved) / (stage + kBarriers));
 }
 } // namespace
 
-int64_t stageBytes(const GemmShape &, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * 2; }
+int64_t stageBytes(const GemmShape &p, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * p.xBytes; }
 
 int64_t stageBytes(const GemmShape &p, const ColsSchedule &s) {
-  return (p.weights * s.bm() * p.weightBytes + s.tokens * 2) * s.bk;
+  return (p.weights * s.bm() * p.weightBytes + s.tokens * p.xBytes) * s.bk;
 }
 
 double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
@@ -38,7 +38,7 @@ double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) 
   double efficiency = s.bn >= 192 ? 0.90 : s.bn >= 128 ? 0.80 : 0.62;
   if (s.warpgroups == 1)
     efficiency *= 0.85;
-  double mma = blocks * double(s.warpgroups * s.bk / 16) * mmaClocks(s.bn, gpu) / efficiency / gpu.clock;
+  double mma = blocks * double(s.warpgroups * s.bk * p.xBytes / 32) * mmaClocks(s.bn, gpu) / efficiency / gpu.clock;
   double load = blocks * double(stageBytes(p, s)) / gpu.smLoad;
   double memory = double(p.batch) * (double(p.n * p.k) * double(p.weightBytes) + double(p.rows) * double(p.k * 2 + p.n * p.outBytes)) / gpu.memory;
   double l2 = items * blocks * double(stageBytes(p, s)) / gpu.l2;
@@ -50,8 +50,8 @@ double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) 
   int64_t items = p.batch * ceilDiv(p.n, s.bm()) * ceilDiv(p.rows, s.tokens);
   int64_t resident = gpu.sms / s.split; // clusters at a time
   double rounds = double(ceilDiv(items, resident)), k = double(p.k) / double(s.split);
-  double weights = double(p.weights * s.bm() * p.weightBytes) * k, x = double(s.tokens * 2) * k;
-  double mma = (double(s.warpgroups * p.weights) * k / 16 * mmaClocks(s.tokens, gpu) / 0.75 + k / double(s.bk) * kStageClocks) / gpu.clock;
+  double weights = double(p.weights * s.bm() * p.weightBytes) * k, x = double(s.tokens * p.xBytes) * k;
+  double mma = (double(s.warpgroups * p.weights * p.xBytes) * k / 32 * mmaClocks(s.tokens, gpu) / 0.75 + k / double(s.bk) * kStageClocks) / gpu.clock;
   double memory = double(p.batch * p.weights * p.n * p.weightBytes) * double(p.k) / gpu.memory;
   double l2 = double(items * s.split) * (weights + x) / gpu.l2;
   double total = std::max({memory, l2, rounds * std::max((weights + x) / gpu.smLoad, mma)}) + rounds * kItem;
@@ -64,9 +64,12 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   double least = 1e30;
   for (int64_t warpgroups : {2, 1})
     for (int64_t bn : {256, 192, 128, 64}) {
+      if (p.xBytes == 1 && bn > 128)
+        continue; // the promoted sums need as many registers as the accumulator
       RowsSchedule s;
       s.warpgroups = warpgroups;
       s.bn = bn;
+      s.bk = 128 / p.xBytes; // a swizzle atom
       s.stages = stagesThatFit(stageBytes(p, s), 0, 8, gpu);
       if (double cost = estimate(p, s, gpu); cost < least)
         least = cost, best = s;
@@ -80,8 +83,8 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   best.warpgroups = 0;
   double least = 1e30;
   // An accumulator takes tokens / 2 registers a thread and matrix; promoted ones (FP8) twice that, and the expanded
-  // operand 48 more. Four consumer warpgroups leave 112 registers each, two leave 232.
-  int64_t accumulators = p.weights * tokens / 2 * (p.weightBytes == 1 ? 2 : 1);
+  // operand 48 more, or the scales of x tokens / 2. Four consumer warpgroups leave 112 registers each, two leave 232.
+  int64_t accumulators = p.weights * tokens / 2 * (p.weightBytes == 1 ? 2 : 1) + (p.xBytes == 1 ? tokens / 2 : 0);
   for (int64_t warpgroups : {4, 2, 1}) {
     if (accumulators > (warpgroups < 4 ? 136 : p.weightBytes == 1 ? 32 : 64))
       continue;
@@ -91,8 +94,7 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
       s.tokens = tokens;
       s.split = split;
       s.bk = bk;
-      int64_t partial = split > 1 ? p.weights * s.bm() * tokens * 4 : 0;
-      s.stages = stagesThatFit(stageBytes(p, s), partial, 8, gpu);
+      s.stages = stagesThatFit(stageBytes(p, s), s.exchangeBytes(p.weights) + s.stagingBytes(), 8, gpu);
       // bf16: a warpgroup's rows of several swizzle atoms are no contiguous operand, so more than 64 k go to one warpgroup;
       // parts of a split begin at multiples of 128. FP8 is promoted every 128.
       bool legal = p.weightBytes == 1 ? bk == 128 : (bk == 64 || warpgroups == 1) && (split == 1 || bk <= 128);

@@ -27,6 +27,7 @@ struct GemmShape {
   int64_t batch = 1;       ///< independent products: heads
   int64_t weights = 1;     ///< matrices that share x: 2 for gate and up
   int64_t weightBytes = 2; ///< of an element
+  int64_t xBytes = 2;
   int64_t outBytes = 2;
 };
 
@@ -43,6 +44,12 @@ struct ColsSchedule {
   int64_t bm() const { return 64 * warpgroups; }
   /// Columns that a rank of the cluster sums: ranks beyond `tokens / summed()` have nothing to do.
   int64_t summed() const { return tokens / split < 8 ? 8 : tokens / split; }
+  int64_t columns() const { return split > 1 ? summed() : tokens; } ///< that a block stores
+  int64_t stagedTokens() const { return columns() < 32 ? columns() : 32; }
+  /// Room to turn results to rows of bf16: 16 weight rows a warp.
+  int64_t stagingBytes() const { return 4 * warpgroups * stagedTokens() * 32; }
+  /// Partial sums of a split, and the barriers of their exchange.
+  int64_t exchangeBytes(int64_t weights) const { return split > 1 ? weights * bm() * tokens * 4 + 32 * warpgroups : 0; }
 };
 
 /// Seconds of a launch with this schedule.

@@ -10,11 +10,12 @@ static ColsSpec colsSpec(const KvExpandSpec &spec) {
   ColsSpec cols;
   cols.schedule = spec.schedule;
   cols.k = spec.latent;
-  // What `staged` asks, of both halves.
+  // What `ColsSpec::staged` asks, of both halves.
   cols.n = spec.nope % 64 || spec.values % 64 ? 8 : 64;
   cols.outPitch = (spec.nope + spec.rope) % 8 || spec.values % 8 ? 1 : 8;
   cols.blockScaled = spec.blockScaled;
   cols.stacked = true;
+  cols.outElem = spec.outElem;
   return cols;
 }
 
@@ -196,7 +197,6 @@ private:
 
 void buildKvExpandKernel(TileBuilder &k, StringRef symbol, const KvExpandSpec &spec) {
   ColsSpec cols = colsSpec(spec);
-  cols.outElem = k.bf16;
   KvExpandKernel(k, spec, cols).build(symbol);
 }
 

@@ -15,6 +15,7 @@ struct KvExpandSpec {
   int64_t nope = 0, values = 0, latent = 0, rope = 0;
   int64_t pages = 0;          ///< of a row of the block table
   bool blockScaled = false;
+  mlir::Type outElem;         ///< bf16
 
   static constexpr int64_t kPage = 64;
 };

@@ -83,11 +83,11 @@ static std::optional<GlobalRuns> runsOf(const FragmentRegs &frag, bool transpose
   const int64_t registers = frag.map.registers();
   auto rowOf = [&](int64_t reg, int64_t t) {
     std::vector<int64_t> c = frag.coord(reg, t);
-    return c.size() == 1 ? int64_t(0) : transpose ? c[1] : c[0];
+    return c.size() == 1 ? (transpose ? c[0] : int64_t(0)) : transpose ? c[1] : c[0];
   };
   auto columnOf = [&](int64_t reg, int64_t t) {
     std::vector<int64_t> c = frag.coord(reg, t);
-    return c.size() == 1 || transpose ? c[0] : c[1];
+    return c.size() == 1 ? (transpose ? int64_t(0) : c[0]) : transpose ? c[0] : c[1];
   };
   GlobalRuns out;
   for (int64_t run = std::max<int64_t>(1, maxBytes * 8 / frag.bits); run >= 1; run /= 2) {
@@ -138,14 +138,16 @@ KernelLowering::GlobalWindow KernelLowering::openWindow(Value gmem, ArrayRef<OpF
 Value KernelLowering::rowOf(GlobalWindow &w, int64_t offset, Value &exists) {
   auto &entry = w.cache[offset];
   if (!entry.first) {
-    Value row = ptx.add(w.threadRow, offset);
-    Location loc = row.getLoc();
-    entry.second = w.rows ? below(row, w.rows) : Value();
-    entry.first = w.base;
-    if (w.rowBytes) {
-      Value wide = arith::ExtUIOp::create(b, loc, b.getI64Type(), row);
-      entry.first = step(b, loc, w.base, arith::MulIOp::create(b, loc, wide, w.rowBytes));
+    Location loc = w.threadRow.getLoc();
+    entry.second = w.rows ? below(ptx.add(w.threadRow, offset), w.rows) : Value();
+    // From the thread's first row: with a constant pitch, rows are constants of the instruction.
+    if (w.rowBytes && !w.firstRow) {
+      Value wide = arith::ExtUIOp::create(b, loc, b.getI64Type(), w.threadRow);
+      w.firstRow = step(b, loc, w.base, arith::MulIOp::create(b, loc, wide, w.rowBytes));
     }
+    entry.first = w.rowBytes ? w.firstRow : w.base;
+    if (w.rowBytes && offset)
+      entry.first = step(b, loc, w.firstRow, arith::MulIOp::create(b, loc, w.rowBytes, ptx.i64(offset)));
   }
   exists = entry.second;
   return entry.first;

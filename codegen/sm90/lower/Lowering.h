@@ -169,7 +169,7 @@ private:
   void transposeQuad(llvm::MutableArrayRef<mlir::Value> words);
   /// Where a thread's elements of a part of a tensor start, and which rows and columns exist.
   struct GlobalWindow {
-    mlir::Value base, rowBytes, threadRow, threadColumn, rows, columns; ///< rows, columns: null for all
+    mlir::Value base, firstRow, rowBytes, threadRow, threadColumn, rows, columns; ///< firstRow: when asked for; rows, columns: null for all
     llvm::DenseMap<int64_t, std::pair<mlir::Value, mlir::Value>> cache; ///< row offset -> address, exists
   };
   GlobalWindow openWindow(mlir::Value gmem, llvm::ArrayRef<mlir::OpFoldResult> coords, mlir::Value rows, mlir::Value columns, mlir::Value threadRow,

@@ -102,7 +102,9 @@ template <typename Op> Part partOf(Machine &m, Agent &agent, Op op, Value global
   if (auto tensor = dyn_cast<RankedTensorType>(value))
     inner = tensor.getShape().vec();
   part.trans = op.getTrans();
-  if (part.trans)
+  if (part.trans && inner.size() == 1)
+    inner.push_back(1); // a column
+  else if (part.trans)
     std::reverse(inner.begin(), inner.end());
   part.shape.assign(part.memory->shape.size() - inner.size(), 1);
   part.shape.insert(part.shape.end(), inner.begin(), inner.end());

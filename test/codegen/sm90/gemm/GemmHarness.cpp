@@ -1,6 +1,8 @@
 #include "test/codegen/sm90/gemm/GemmHarness.h"
 
+#include "codegen/sm90/lower/TilePasses.h"
 #include "dialects/kernel/Layout.h"
+#include "passes/tile/TilePasses.h"
 #include "passes/tile/OpAccess.h"
 #include "runtime/core/DType.h"
 
@@ -10,6 +12,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 #include <cstring>
 #include <random>
@@ -20,7 +24,9 @@ namespace dsv3::codegen::test {
 
 static MLIRContext &context() {
   static MLIRContext *ctx = [] {
-    auto *c = new MLIRContext(MLIRContext::Threading::DISABLED); // lives as long as the process
+    DialectRegistry registry;
+    registerDeviceDialects(registry);
+    auto *c = new MLIRContext(registry, MLIRContext::Threading::DISABLED); // lives as long as the process
     c->loadDialect<ir::Dsv3Dialect, kernel::KernelDialect, tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect,
                    LLVM::LLVMDialect>();
     return c;
@@ -53,9 +59,9 @@ Numbers randomE4m3(int64_t count, unsigned seed) {
   return n;
 }
 
-std::unique_ptr<DeviceKernel> DeviceKernel::parse(const std::string &args, const std::string &body, const std::string &attributes) {
+std::unique_ptr<LaunchKernel> LaunchKernel::parse(const std::string &args, const std::string &body, const std::string &attributes) {
   std::string text = "dsv3.program @p(" + args + ") attributes {" + attributes + "} {\n" + body + "\ndsv3.return\n}";
-  auto k = std::make_unique<DeviceKernel>();
+  auto k = std::make_unique<LaunchKernel>();
   k->source = parseSourceString<ModuleOp>(text, &context());
   if (k->source) {
     (*k->source)->setAttr(kCapacitiesAttr, Capacities::derive(160, 8, 512).toAttr(&context()));
@@ -70,7 +76,7 @@ std::unique_ptr<DeviceKernel> DeviceKernel::parse(const std::string &args, const
   return k;
 }
 
-std::string DeviceKernel::whyIllegal(const std::string &args, const std::string &body, const std::string &attributes) {
+std::string LaunchKernel::whyIllegal(const std::string &args, const std::string &body, const std::string &attributes) {
   auto k = parse(args, body, attributes);
   // The last candidate is the general one, whose reason matters.
   std::string why = "no emitter";
@@ -81,7 +87,7 @@ std::string DeviceKernel::whyIllegal(const std::string &args, const std::string 
   return why;
 }
 
-std::unique_ptr<DeviceKernel> DeviceKernel::compile(const std::string &args, const std::string &body, const std::string &attributes) {
+std::unique_ptr<LaunchKernel> LaunchKernel::compile(const std::string &args, const std::string &body, const std::string &attributes) {
   auto k = parse(args, body, attributes);
   if (!k || !k->emitter)
     return nullptr;
@@ -106,19 +112,19 @@ std::unique_ptr<DeviceKernel> DeviceKernel::compile(const std::string &args, con
   return k;
 }
 
-tile::KernelOp DeviceKernel::kernel() const { return *emitted.get().getOps<tile::KernelOp>().begin(); }
+tile::KernelOp LaunchKernel::kernel() const { return *emitted.get().getOps<tile::KernelOp>().begin(); }
 
-std::string DeviceKernel::schedule() const {
+std::string LaunchKernel::schedule() const {
   std::string text;
   llvm::raw_string_ostream(text) << launchOp->getAttr("schedule");
   return text;
 }
 
-int64_t DeviceKernel::param(StringRef name) const {
+int64_t LaunchKernel::param(StringRef name) const {
   return cast<kernel::ScheduleAttr>(launchOp->getAttr("schedule")).getConfig().getAs<IntegerAttr>(name).getInt();
 }
 
-Bytes DeviceKernel::pack(unsigned operand, unsigned part, llvm::function_ref<const uint8_t *(ArrayRef<int64_t>)> element) const {
+Bytes LaunchKernel::pack(unsigned operand, unsigned part, llvm::function_ref<const uint8_t *(ArrayRef<int64_t>)> element) const {
   RankedTensorType type = operandType(operand);
   auto packed = cast<kernel::PackedAttr>(type.getEncoding());
   kernel::PackedPart p = kernel::getPackedParts(type)[part];
@@ -143,11 +149,12 @@ Bytes DeviceKernel::pack(unsigned operand, unsigned part, llvm::function_ref<con
 static Bytes gather(const TensorMap &map, const uint8_t *data) {
   Bytes packed;
   SmallVector<int64_t> at(map.dims.size(), 0);
+  int64_t width = map.elem == TensorMap::Elem::U8 ? 1 : 2;
   for (bool more = true; more;) {
     int64_t byte = 0;
     for (size_t d = 1; d < at.size(); ++d)
       byte += at[d] * map.strides[d - 1];
-    packed.insert(packed.end(), data + byte, data + byte + map.dims[0] * 2);
+    packed.insert(packed.end(), data + byte, data + byte + map.dims[0] * width);
     more = false;
     for (size_t d = 1; d < at.size() && !more; ++d)
       if (++at[d] < map.dims[d])
@@ -158,7 +165,7 @@ static Bytes gather(const TensorMap &map, const uint8_t *data) {
   return packed;
 }
 
-void DeviceKernel::run(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed, int64_t ctas) const {
+void LaunchKernel::run(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed, int64_t ctas) const {
   DeviceLaunch launch = emitter->launch(launchOp);
   ASSERT_EQ(kernel().getArgumentTypes().size(), launch.params.size() + 1);
   scalars.resize(DSV3_SCALAR_COUNT);
@@ -198,6 +205,19 @@ void DeviceKernel::run(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uin
     EXPECT_EQ(a.degree, 1u) << "bank conflict of " << a.instruction << " of '" << a.op->getName().getStringRef().str() << "'";
   for (const tile::sim::Finding &f : report->findings)
     ADD_FAILURE() << "C" << int(f.check) << " " << f.message;
+}
+
+Result<DeviceCode> LaunchKernel::assemble() const {
+  OwningOpRef<ModuleOp> module(emitted.get().clone());
+  PassManager pm(&context());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createTilePeelPass());
+  pm.addPass(createTileAllocatePass());
+  pm.addPass(createTileToNvvmPass());
+  if (failed(pm.run(*module)))
+    return internalError("the kernel was not lowered");
+  return emitDevice(*module, {});
 }
 
 } // namespace dsv3::codegen::test

@@ -1,6 +1,7 @@
 // One product op, bound and emitted as the product does it, run by the tile simulator on real numbers.
 #pragma once
 
+#include "codegen/emit/Cubin.h"
 #include "codegen/targets/DeviceEmitter.h"
 #include "dialects/tile/TileDialect.h"
 #include "passes/tile/Simulator.h"
@@ -22,11 +23,11 @@ Numbers randomBf16(int64_t count, unsigned seed);
 /// E4M3 codes but NaN.
 Numbers randomE4m3(int64_t count, unsigned seed);
 
-class DeviceKernel {
+class LaunchKernel {
 public:
   /// `body` holds one launch over arguments `args` of a program with `attributes`. Null, with a test failure, when it
   /// cannot be bound or emitted.
-  static std::unique_ptr<DeviceKernel> compile(const std::string &args, const std::string &body, const std::string &attributes);
+  static std::unique_ptr<LaunchKernel> compile(const std::string &args, const std::string &body, const std::string &attributes);
   /// Why no emitter of the target takes the op; empty if one does.
   static std::string whyIllegal(const std::string &args, const std::string &body, const std::string &attributes);
 
@@ -42,9 +43,11 @@ public:
 
   /// Runs it: references in the order of the launch, the step's scalars. Findings are test failures.
   void run(llvm::ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed = 1, int64_t ctas = 0) const;
+  /// Lowers it as the product does and compiles it; with ptxas if it is found.
+  Result<DeviceCode> assemble() const;
 
 private:
-  static std::unique_ptr<DeviceKernel> parse(const std::string &args, const std::string &body, const std::string &attributes);
+  static std::unique_ptr<LaunchKernel> parse(const std::string &args, const std::string &body, const std::string &attributes);
 
   mlir::OwningOpRef<mlir::ModuleOp> source, emitted;
   mlir::Operation *launchOp = nullptr;

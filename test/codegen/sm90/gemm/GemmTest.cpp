@@ -23,6 +23,7 @@ struct Case {
   int64_t capacity = 0, tokens = 0, n = 0, k = 0;
   int64_t heads = 0;      ///< 0: not batched
   bool gated = false, fp8 = false;
+  bool xFp8 = false;      ///< x too
   std::string out = "bf16", phase = "decode", via = "f32";
   int64_t xLanes = 0;     ///< of a wider row that x is a view of, at 8
 
@@ -36,7 +37,7 @@ struct Case {
     return tensor(shape, "bf16", fp8 ? "#dsv3.blocked<f8E4M3FN, 128x128, f32>" : "");
   }
   std::string xType(int64_t lanes) const {
-    return heads ? tensor({capacity, heads, lanes}, "bf16") : tensor({capacity, lanes}, "bf16");
+    return heads ? tensor({capacity, heads, lanes}, "bf16") : tensor({capacity, lanes}, "bf16", xFp8 ? "#dsv3.blocked<f8E4M3FN, 1x128, f32>" : "");
   }
   std::string args() const {
     std::string text = "%x0: " + xType(xLanes ? xLanes : k) + ", %w0: " + weightType();
@@ -81,9 +82,16 @@ struct Weight {
 
 class Product {
 public:
-  explicit Product(const Case &c) : c(c), kernel(DeviceKernel::compile(c.args(), c.body(), c.attributes())) {
+  explicit Product(const Case &c) : c(c), kernel(LaunchKernel::compile(c.args(), c.body(), c.attributes())) {
     int64_t lanes = c.xLanes ? c.xLanes : c.k;
-    x = randomBf16(c.capacity * c.h() * lanes, 1);
+    x = c.xFp8 ? randomE4m3(c.capacity * lanes, 1) : randomBf16(c.capacity * c.h() * lanes, 1);
+    if (c.xFp8) {
+      for (int64_t i = 0; i < c.capacity * across(); ++i)
+        xScales.push_back(0.01f * float(1 + i * 31 % 17));
+      x.bytes.resize(llvm::alignTo(x.bytes.size(), 256)); // parts of a value
+      auto *raw = reinterpret_cast<const uint8_t *>(xScales.data());
+      x.bytes.insert(x.bytes.end(), raw, raw + xScales.size() * 4);
+    }
     for (size_t i = 0; i < c.weights(); ++i)
       w.emplace_back(c, unsigned(2 + i));
   }
@@ -103,12 +111,20 @@ public:
   }
 
   Case c;
-  std::unique_ptr<DeviceKernel> kernel;
+  std::unique_ptr<LaunchKernel> kernel;
   Numbers x;
+  std::vector<float> xScales; ///< of FP8: [row, block of 128]
   std::vector<Weight> w;
   Bytes out;
 
 private:
+  int64_t across() const { return (c.k + 127) / 128; }
+  double xValue(int64_t t, int64_t h, int64_t k) const {
+    int64_t lanes = c.xLanes ? c.xLanes : c.k, first = c.xLanes ? 8 : 0;
+    double scale = c.xFp8 ? double(xScales[size_t(t * across() + k / 128)]) : 1;
+    return scale * double(x.values[size_t((t * c.h() + h) * lanes + first + k)]);
+  }
+
   std::vector<Bytes> packed() {
     std::vector<Bytes> parts;
     for (size_t i = 0; i < w.size(); ++i) {
@@ -131,12 +147,11 @@ private:
   }
 
   double expected(int64_t t, int64_t h, int64_t n, double &size) const {
-    int64_t lanes = c.xLanes ? c.xLanes : c.k, first = c.xLanes ? 8 : 0;
     double product[2] = {0, 0};
     size = 0;
     for (size_t i = 0; i < w.size(); ++i)
       for (int64_t k = 0; k < c.k; ++k) {
-        double term = double(x.values[size_t((t * c.h() + h) * lanes + first + k)]) * w[i].value(h, n, k);
+        double term = xValue(t, h, k) * w[i].value(h, n, k);
         product[i] += term, size += std::fabs(term);
       }
     if (!c.gated)
@@ -243,8 +258,19 @@ TEST(ColsGemm, BlockScaled) {
   check({.capacity = 12, .tokens = 9, .n = 136, .k = 128, .gated = true, .fp8 = true});
 }
 
+TEST(RowsGemm, BothScaled) {
+  check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .fp8 = true, .xFp8 = true, .phase = "prefill"});
+  check({.capacity = 70, .tokens = 70, .n = 192, .k = 256, .fp8 = true, .xFp8 = true, .out = "f32", .phase = "prefill"});
+}
+
+TEST(ColsGemm, BothScaled) {
+  check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .fp8 = true, .xFp8 = true});
+  check({.capacity = 12, .tokens = 9, .n = 136, .k = 256, .gated = true, .fp8 = true, .xFp8 = true});
+  check({.capacity = 16, .tokens = 16, .n = 64, .k = 2048, .fp8 = true, .xFp8 = true, .out = "f32"});
+}
+
 TEST(Gemm, SaysWhatTheHardwareCannotDo) {
-  auto why = [](const Case &c) { return DeviceKernel::whyIllegal(c.args(), c.body(), c.attributes()); };
+  auto why = [](const Case &c) { return LaunchKernel::whyIllegal(c.args(), c.body(), c.attributes()); };
   EXPECT_EQ(why({.capacity = 8, .tokens = 8, .n = 64, .k = 100}), "rows of w have K = 100 bf16 values, no multiple of 16 bytes");
   EXPECT_EQ(why({.capacity = 8, .tokens = 8, .n = 64, .k = 64, .xLanes = 100}),
             "rows of x start at element 8 and are 100 bf16 values apart, no multiples of 16 bytes");

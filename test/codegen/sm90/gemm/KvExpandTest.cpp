@@ -51,7 +51,7 @@ struct Weight {
     numbers = c.fp8 ? randomE4m3(kHeads * n * kLatent, seed) : randomBf16(kHeads * n * kLatent, seed);
   }
   double value(int64_t h, int64_t r, int64_t k) const { return double(numbers.values[size_t((h * n + r) * kLatent + k)]) * double(scale[size_t(h)]); }
-  void pack(const DeviceKernel &kernel, unsigned operand, bool fp8, std::vector<Bytes> &parts) const {
+  void pack(const LaunchKernel &kernel, unsigned operand, bool fp8, std::vector<Bytes> &parts) const {
     if (!fp8)
       return parts.push_back(numbers.bytes);
     parts.push_back(kernel.pack(operand, 0, [&](ArrayRef<int64_t> at) { return &numbers.bytes[size_t((at[0] * n + at[1]) * kLatent + at[2])]; }));
@@ -60,7 +60,7 @@ struct Weight {
 };
 
 void check(const Case &c, uint64_t seed = 1) {
-  auto kernel = DeviceKernel::compile(c.args(), c.body(), "phase = \"prefill\", tokens = 160 : i64, seqs = 8 : i64");
+  auto kernel = LaunchKernel::compile(c.args(), c.body(), "phase = \"prefill\", tokens = 160 : i64, seqs = 8 : i64");
   ASSERT_TRUE(kernel);
   SCOPED_TRACE(kernel->schedule());
   Numbers cache = randomBf16(2 * kPoolPages * kPage * kLanes, 1);

@@ -1,0 +1,105 @@
+// Products of DeepSeek-V3 through ptxas: no spill, no serialised wgmma (emitDevice refuses them), and the shared memory that
+// the launch asks for is the kernel's.
+#include "test/codegen/sm90/gemm/GemmHarness.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen::test {
+namespace {
+
+std::string tensor(std::vector<int64_t> shape, const std::string &elem, bool fp8 = false, const std::string &block = "128x128") {
+  std::string text = "tensor<";
+  for (int64_t d : shape)
+    text += std::to_string(d) + "x";
+  return text + elem + (fp8 ? ", #dsv3.blocked<f8E4M3FN, " + block + ", f32>>" : ">");
+}
+
+void check(const std::string &args, const std::string &body, const std::string &phase, int64_t tokens) {
+  auto kernel = LaunchKernel::compile(args, body, "phase = \"" + phase + "\", tokens = " + std::to_string(tokens) + " : i64, seqs = 8 : i64");
+  ASSERT_TRUE(kernel);
+  Result<DeviceCode> code = kernel->assemble();
+  std::string what = phase + " " + std::to_string(tokens) + " " + kernel->schedule();
+  ASSERT_TRUE(bool(code)) << what << ": " << code.error().message;
+  ASSERT_EQ(code->kernels.size(), 1u);
+  EXPECT_EQ(code->kernels[0].dynamicShared, kernel->launch().smem) << what;
+  EXPECT_EQ(code->kernels[0].threads, kernel->launch().threads) << what;
+}
+
+struct Product {
+  int64_t n, k;
+  bool fp8 = false, gated = false, xFp8 = false;
+  std::string out = "bf16";
+};
+
+void check(const Product &p, const std::string &phase, int64_t tokens) {
+  std::string x = tensor({tokens, p.k}, "bf16", p.xFp8, "1x128"), w = tensor({p.n, p.k}, "bf16", p.fp8), y = tensor({tokens, p.n}, p.out);
+  std::string body = "%o = kernel.empty : " + y + "\n%y = kernel.";
+  if (p.gated)
+    check("%x: " + x + ", %a: " + w + ", %b: " + w, body + "gated_gemm ins(%x, %a, %b : " + x + ", " + w + ", " + w + ") outs(%o : " + y + ") via f32 site \"s\"", phase, tokens);
+  else
+    check("%x: " + x + ", %a: " + w, body + "gemm ins(%x, %a : " + x + ", " + w + ") outs(%o : " + y + ") site \"s\"", phase, tokens);
+}
+
+void checkHeads(int64_t heads, int64_t n, int64_t k, bool fp8, int64_t tokens) {
+  std::string x = tensor({tokens, heads, k}, "bf16"), w = tensor({heads, n, k}, "bf16", fp8), y = tensor({tokens, heads, n}, "bf16");
+  check("%x: " + x + ", %a: " + w, "%o = kernel.empty : " + y + "\n%y = kernel.batched_gemm ins(%x, %a : " + x + ", " + w + ") outs(%o : " + y + ") site \"s\"",
+        "decode", tokens);
+}
+
+} // namespace
+
+TEST(GemmCode, Prefill) {
+  check({.n = 24576, .k = 1536}, "prefill", 4096);
+  check({.n = 576, .k = 7168}, "prefill", 4096);
+  check({.n = 2112, .k = 7168}, "prefill", 512);
+  check({.n = 256, .k = 7168, .out = "f32"}, "prefill", 512);
+  check({.n = 18432, .k = 7168, .gated = true}, "prefill", 4096);
+}
+
+TEST(GemmCode, Decode) {
+  for (int64_t tokens : {1, 16, 64, 128, 256}) {
+    check({.n = 2112, .k = 7168}, "decode", tokens);
+    check({.n = 24576, .k = 1536}, "decode", tokens);
+    check({.n = 2048, .k = 7168, .gated = true}, "decode", tokens);
+  }
+  check({.n = 256, .k = 7168, .out = "f32"}, "decode", 32);
+}
+
+TEST(GemmCode, BlockScaled) {
+  for (int64_t tokens : {1, 64, 128}) {
+    check({.n = 2112, .k = 7168, .fp8 = true}, "decode", tokens);
+    check({.n = 2048, .k = 7168, .fp8 = true, .gated = true}, "decode", tokens);
+  }
+  check({.n = 24576, .k = 1536, .fp8 = true}, "prefill", 4096);
+  check({.n = 18432, .k = 7168, .fp8 = true, .gated = true}, "prefill", 4096);
+}
+
+TEST(GemmCode, BothScaled) {
+  for (int64_t tokens : {1, 64, 128}) {
+    check({.n = 2112, .k = 7168, .fp8 = true, .xFp8 = true}, "decode", tokens);
+    check({.n = 2048, .k = 7168, .fp8 = true, .gated = true, .xFp8 = true}, "decode", tokens);
+  }
+  check({.n = 24576, .k = 1536, .fp8 = true, .xFp8 = true}, "prefill", 4096);
+  check({.n = 18432, .k = 7168, .fp8 = true, .gated = true, .xFp8 = true}, "prefill", 4096);
+}
+
+TEST(GemmCode, Heads) {
+  for (int64_t tokens : {1, 32, 128}) {
+    checkHeads(128, 512, 128, false, tokens);
+    checkHeads(16, 128, 512, false, tokens);
+  }
+  checkHeads(128, 512, 128, true, 32);
+}
+
+TEST(GemmCode, KvExpand) {
+  for (bool fp8 : {false, true}) {
+    std::string kv = "!dsv3.kv<layers = 2, page = 64, latent = 512, rope = 64, bf16>", w = tensor({128, 128, 512}, "bf16", fp8);
+    std::string keys = tensor({72, 128, 64, 192}, "bf16"), values = tensor({72, 128, 64, 128}, "bf16");
+    check("%kv: " + kv + ", %wk: " + w + ", %wv: " + w + ", %seq: !dsv3.seq",
+          "%k = kernel.empty : " + keys + "\n%v = kernel.empty : " + values + "\n%a, %b = kernel.kv_expand ins(%kv[1], %wk, %wv, %seq : " + kv + ", " + w +
+              ", " + w + ") outs(%k, %v : " + keys + ", " + values + ") key_rows site \"s\" -> " + keys + ", " + values,
+          "prefill", 4096);
+  }
+}
+
+} // namespace dsv3::codegen::test
