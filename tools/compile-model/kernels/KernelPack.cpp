@@ -1,16 +1,19 @@
 #include "tools/compile-model/kernels/KernelPack.h"
 
 #include "codegen/emit/Cubin.h"
+#include "codegen/sm90/lower/TilePasses.h"
 #include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/schedule/SchedulePasses.h"
+#include "passes/tile/TilePasses.h"
 #include "runtime/core/OutputDir.h"
 #include "tools/compile-model/kernels/CaseOps.h"
 #include "tools/compile-model/kernels/PackCase.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <chrono>
@@ -44,16 +47,7 @@ public:
       return out.error();
     if (Status s = readList(); !s)
       return s.error();
-    DialectRegistry dialects;
-    codegen::registerDeviceDialects(dialects);
-    MLIRContext context(dialects, MLIRContext::Threading::DISABLED);
-    context.loadDialect<ir::Dsv3Dialect, kernel::KernelDialect, target::TargetDialect>();
-    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &d) {
-      if (d.getSeverity() == DiagnosticSeverity::Error && message.empty())
-        message = d.str();
-      return success();
-    });
-    if (Status s = build(context, out->path()); !s)
+    if (Status s = buildAll(out->path()); !s)
       return s.error();
     if (Status s = out->commit(); !s)
       return s.error();
@@ -65,6 +59,46 @@ public:
   }
 
 private:
+  /// Builds until no case fails: with `keepGoing`, those that do are left out, and the others start anew.
+  Status buildAll(const std::string &folder) {
+    while (true) {
+      culprits.clear();
+      message.clear();
+      pack = {};
+      dynamicShared.clear();
+      Status done = buildOnce(folder);
+      if (done || !command.keepGoing || culprits.empty())
+        return done;
+      for (const std::string &name : culprits)
+        leaveOut(name, done.error().message);
+      if (entries.empty())
+        return unsupportedError("no case has a kernel on " + command.target);
+    }
+  }
+
+  void leaveOut(const std::string &name, const std::string &why) {
+    std::fprintf(stderr, "compile-model: warning: left out %s: %s\n", name.c_str(), why.c_str());
+    ++missing;
+    entries.erase(std::remove_if(entries.begin(), entries.end(), [&](const bench::ShapeEntry &e) { return e.name == name; }), entries.end());
+  }
+
+  Status buildOnce(const std::string &folder) {
+    DialectRegistry dialects;
+    codegen::registerDeviceDialects(dialects);
+    MLIRContext context(dialects, MLIRContext::Threading::DISABLED);
+    context.loadDialect<ir::Dsv3Dialect, kernel::KernelDialect, target::TargetDialect>();
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &d) {
+      if (d.getSeverity() == DiagnosticSeverity::Error && message.empty()) {
+        auto name = d.getLocation()->findInstanceOf<NameLoc>(); // of the case
+        message = (name ? name.getName().str() + ": " : "") + d.str();
+        if (name)
+          culprits.push_back(name.getName().str());
+      }
+      return success();
+    });
+    return build(context, folder);
+  }
+
   Status readList() {
     Result<Json> list = parseJsonFile(command.shapes);
     if (!list)
@@ -97,9 +131,8 @@ private:
       return s;
     std::vector<StepField> fields = stepLayout(capacities);
     for (size_t i = 0; i < entries.size(); ++i)
-      if (auto program = module->lookupSymbol<ir::ProgramOp>(symbolOf(i)))
-        if (Status s = addToPack(program, entries[i], *target->registry, fields); !s)
-          return s;
+      if (Status s = addToPack(module->lookupSymbol<ir::ProgramOp>(symbolOf(i)), entries[i], *target->registry, fields); !s)
+        return s;
     describe(fields);
     return writeFile(folder + "/" + bench::kCasesFile, bench::toJson(pack).dump(1) + "\n");
   }
@@ -129,26 +162,22 @@ private:
     return failed(mlir::verify(module)) ? Status(usageError(message)) : Status();
   }
 
-  /// Reports the ops that no emitter accepts, by case; with `keepGoing` their programs leave the module.
-  Status dropMissing(ModuleOp module, const codegen::KernelRegistry &registry) {
+  /// The first case with an op that no emitter accepts, with the reason.
+  Status expectKernels(ModuleOp module, const codegen::KernelRegistry &registry) {
     for (size_t i = 0; i < entries.size(); ++i) {
-      auto program = module.lookupSymbol<ir::ProgramOp>(symbolOf(i));
       std::string why;
-      program.walk([&](kernel::KernelOp op) {
+      module.lookupSymbol<ir::ProgramOp>(symbolOf(i)).walk([&](kernel::KernelOp op) {
         const codegen::KernelEmitter *emitter = registry.lookup(op);
         std::string reason = emitter ? emitter->whyIllegal(op) : "no kernel for " + op->getName().getStringRef().str();
-        if (why.empty() && !reason.empty())
+        if (why.empty())
           why = reason;
       });
       if (why.empty())
         continue;
-      if (!command.keepGoing)
-        return unsupportedError(entries[i].name + ": " + why);
-      std::fprintf(stderr, "compile-model: warning: left out %s: %s\n", entries[i].name.c_str(), why.c_str());
-      ++missing;
-      program.erase();
+      culprits.push_back(entries[i].name);
+      return unsupportedError(entries[i].name + ": " + why);
     }
-    return missing == int64_t(entries.size()) ? Status(unsupportedError("no case has a kernel on " + command.target)) : Status();
+    return {};
   }
 
   Status runPass(ModuleOp module, std::unique_ptr<Pass> pass, const char *what) {
@@ -169,7 +198,7 @@ private:
     attention.even = options.determinism == Determinism::Run;
     if (Status s = runPass(module, createExpandAttentionPass(attention), "expand-attention"); !s)
       return s;
-    if (Status s = dropMissing(module, registry); !s)
+    if (Status s = expectKernels(module, registry); !s)
       return s;
     for (const char *name : {"bind", "pack", "tile"}) {
       PassManager pm(module.getContext());
@@ -180,13 +209,32 @@ private:
     return {};
   }
 
+  /// From tile to functions of one thread.
+  Status lowerBodies(gpu::GPUModuleOp device) {
+    PassManager pm(device.getContext(), gpu::GPUModuleOp::getOperationName());
+    GreedyRewriteConfig config; // merging blocks would undo what kernels keep apart on purpose
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    pm.addPass(createInlinerPass());
+    pm.addPass(createSymbolDCEPass());
+    pm.addPass(createTilePeelPass());
+    pm.addPass(createCanonicalizerPass(config));
+    pm.addPass(createCSEPass());
+    pm.addPass(codegen::createTileAllocatePass());
+    pm.addPass(codegen::createTileToNvvmPass());
+    return failed(pm.run(device)) ? Status(diagnosed("lowering")) : Status();
+  }
+
   Status emitCode(ModuleOp module, const std::string &folder) {
     codegen::DeviceOptions options;
     options.jobs = command.jobs;
     for (auto device : module.getOps<gpu::GPUModuleOp>()) {
+      if (Status s = lowerBodies(device); !s)
+        return s;
       Result<codegen::DeviceCode> code = codegen::emitDevice(device, options);
-      if (!code)
+      if (!code) {
+        nameUsers(module, code.error().message);
         return code.error();
+      }
       if (code->assembler.empty())
         return unsupportedError("expected ptxas on this machine, to write kernels that the bench can load; found none");
       for (const codegen::DeviceKernel &k : code->kernels) {
@@ -200,6 +248,16 @@ private:
       }
     }
     return {};
+  }
+
+  /// The cases that launch the kernel an error names.
+  void nameUsers(ModuleOp module, StringRef error) {
+    for (size_t i = 0; i < entries.size(); ++i)
+      module.lookupSymbol<ir::ProgramOp>(symbolOf(i)).walk([&](kernel::KernelOp op) {
+        auto symbol = op->getAttrOfType<FlatSymbolRefAttr>(kKernelSymbolAttr);
+        if (symbol && error.contains("kernel " + symbol.getValue().str() + ":") && !llvm::is_contained(culprits, entries[i].name))
+          culprits.push_back(entries[i].name);
+      });
   }
 
   Status addToPack(ir::ProgramOp program, const bench::ShapeEntry &entry, const codegen::KernelRegistry &registry,
@@ -232,6 +290,7 @@ private:
   bench::Pack pack;
   llvm::StringMap<int64_t> dynamicShared; ///< bytes, by symbol
   std::string message; ///< the first error that MLIR reported
+  std::vector<std::string> culprits;      ///< cases that the error is about, as far as it says
   int64_t missing = 0;
 };
 } // namespace
