@@ -18,7 +18,8 @@ enum class ComputeType { F32, BF16 };
 enum class Determinism { Batch, Run };
 
 struct CompileOptions {
-  std::string target = "x86-64"; ///< a registered target (codegen/targets/Targets.h): one per run of the stages
+  /// A registered target (codegen/targets/Targets.h), one per run of the stages; empty: what the module says, else x86-64.
+  std::string target;
   ComputeType dtype = ComputeType::BF16;
   /// Run-time quantisation of activations. "none": weights stay as the checkpoint stores them.
   std::string quant = "none";

@@ -62,24 +62,34 @@ static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createLowerToKernelPass());
   ExpandAttentionPassOptions attention;
   attention.even = options.determinism == Determinism::Run;
+  attention.target = options.target;
   pm.addPass(createExpandAttentionPass(attention));
-  pm.addPass(createBindKernelsPass());
+  BindKernelsPassOptions bind;
+  bind.target = options.target;
+  pm.addPass(createBindKernelsPass(bind));
   pm.addPass(createEraseUnusedWeightsPass());
 }
 
-static void buildPack(OpPassManager &pm, const CompileOptions &) {
-  pm.addPass(createPackWeightsPass());
+static void buildPack(OpPassManager &pm, const CompileOptions &options) {
+  PackWeightsPassOptions pack;
+  pack.target = options.target;
+  pm.addPass(createPackWeightsPass(pack));
   pm.addPass(createEraseUnusedWeightsPass());
 }
 
 static void buildTile(OpPassManager &pm, const CompileOptions &options) {
   OutlineKernelsPassOptions outline;
+  outline.target = options.target;
   for (const std::string &variant : options.cpuVariants)
     outline.variants.push_back(variant);
   pm.addPass(createOutlineKernelsPass(outline));
 }
 
-static void buildSchedule(OpPassManager &pm, const CompileOptions &) { pm.addPass(createLowerToRtPass()); }
+static void buildSchedule(OpPassManager &pm, const CompileOptions &options) {
+  LowerToRtPassOptions lower;
+  lower.target = options.target;
+  pm.addPass(createLowerToRtPass(lower));
+}
 
 static constexpr Stage table[] = {
     {"import", buildImport, verifyImport},
@@ -148,9 +158,10 @@ Status runPipeline(ModuleOp module, const CompileOptions &options, const Pipelin
     return s;
   if (Status s = checkTaps(module, options.taps); !s)
     return s;
-  if (!codegen::isTarget(options.target))
-    return usageError("expected a target (" + codegen::targetNames() + "), got '" + options.target + "'");
-  module->setAttr(codegen::kTargetAttr, codegen::targetAttr(module.getContext(), options.target, options.cpuVariants));
+  std::string target = options.target.empty() ? codegen::kDefaultTarget.str() : options.target;
+  if (!codegen::isTarget(target))
+    return usageError("expected a target (" + codegen::targetNames() + "), got '" + target + "'");
+  module->setAttr(codegen::kTargetAttr, codegen::targetAttr(module.getContext(), target, options.cpuVariants));
   for (const Stage &stage : table) {
     std::string first;
     LogicalResult ok = success();
@@ -184,6 +195,7 @@ Status runPipeline(ModuleOp module, const CompileOptions &options, const Pipelin
 namespace {
 /// CompileOptions on dsv3-opt's command line: `--dsv3-stage-specialize="max-batch=4 taps=l3.*"`.
 struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
+  Option<std::string> target{*this, "target", llvm::cl::desc("target; empty: the module's"), llvm::cl::init("")};
   Option<std::string> dtype{*this, "dtype", llvm::cl::desc("f32 or bf16"), llvm::cl::init("bf16")};
   Option<std::string> determinism{*this, "determinism", llvm::cl::desc("batch or run"), llvm::cl::init("batch")};
   Option<int64_t> maxBatch{*this, "max-batch", llvm::cl::desc("sequences of a step"), llvm::cl::init(8)};
@@ -205,6 +217,7 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
     options.maxModelLen = maxModelLen;
     options.prefillChunk = prefillChunk;
     options.taps = taps;
+    options.target = target;
     if (Status s = resolve(options, maxModelLen); !s)
       return s.error();
     return options;

@@ -35,7 +35,7 @@ struct PipelineRequest {
   std::function<Status(const Stage &, mlir::ModuleOp)> afterStage;   ///< called after each verified stage
 };
 
-/// Runs the stages on an imported module for `options.target`, which must be registered. The first diagnostic becomes the error's message, its site in front.
+/// Runs the stages on an imported module for `options.target` (empty: x86-64). The first diagnostic becomes the error's message, its site in front.
 /// Usage error: an unknown stage name or target, a taps expression that matches nothing. Internal error: anything else, since
 /// input was checked before import ended.
 Status runPipeline(mlir::ModuleOp module, const CompileOptions &options, const PipelineRequest &request = {});

@@ -17,27 +17,6 @@ namespace dsv3::codegen {
 
 namespace {
 
-/// Runs the target's own passes on the gpu.module: from what emitters write to what `emitDevice` takes.
-Status lowerBodies(gpu::GPUModuleOp kernels, const TargetChoice &choice) {
-  if (!choice.lower)
-    return {};
-  PassManager pm(kernels.getContext(), gpu::GPUModuleOp::getOperationName());
-  choice.lower(pm);
-  std::string first;
-  std::mutex mutex;
-  ScopedDiagnosticHandler handler(kernels.getContext(), [&](Diagnostic &d) -> LogicalResult {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (d.getSeverity() != DiagnosticSeverity::Error)
-      return failure();
-    if (first.empty())
-      first = d.str();
-    return success();
-  });
-  if (failed(pm.run(kernels)))
-    return internalError("kernels of " + choice.name + " do not lower: " + (first.empty() ? "no message" : first));
-  return {};
-}
-
 Status writeBytes(const std::string &path, const std::string &bytes) {
   std::error_code error;
   llvm::raw_fd_ostream os(path, error);
@@ -116,13 +95,36 @@ Status checkLaunches(rt::ModuleOp host, Operation *kernels) {
   return wrong.empty() ? Status() : internalError(wrong);
 }
 
+Status lowerDeviceKernels(ModuleOp module) {
+  FailureOr<TargetChoice> choice = chooseTarget(module, "");
+  if (failed(choice) || !choice->gpu)
+    return internalError("expected a module of a device target");
+  if (!choice->lower)
+    return {};
+  PassManager pm(module.getContext());
+  choice->lower(pm.nest<gpu::GPUModuleOp>());
+  std::string first;
+  std::mutex mutex; // nested pipelines run on several threads
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &d) -> LogicalResult {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (d.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
+    if (first.empty())
+      first = d.str();
+    return success();
+  });
+  if (failed(pm.run(module)))
+    return internalError("kernels of " + choice->name + " do not lower: " + (first.empty() ? "no message" : first));
+  return {};
+}
+
 Result<DeviceFiles> emitDeviceTarget(ModuleOp module, rt::ModuleOp host, const std::string &folder, int jobs) {
   FailureOr<TargetChoice> choice = chooseTarget(module, "");
   auto modules = module.getBody()->getOps<gpu::GPUModuleOp>();
   if (failed(choice) || !choice->gpu || modules.empty())
     return internalError("the stages left no device kernels");
   gpu::GPUModuleOp kernels = *modules.begin();
-  if (Status s = lowerBodies(kernels, *choice); !s)
+  if (Status s = lowerDeviceKernels(module); !s)
     return s.error();
   if (Status s = checkLaunches(host, kernels); !s)
     return s.error();

@@ -25,6 +25,10 @@ struct DeviceFiles {
   bool verified() const { return !assembler.empty(); }
 };
 
+/// Brings the kernels of every gpu.module of `module` from what emitters write to what `emitDevice` takes, by the passes of the
+/// module's target. Internal error with MLIR's message.
+Status lowerDeviceKernels(mlir::ModuleOp module);
+
 /// Compiles the gpu.module and the host program of a scheduled module: `folder`/host.so, `folder`/kernels/SYMBOL.ptx and, where
 /// ptxas is found, SYMBOL.cubin. Launches are compared with the kernels' signatures. Internal error naming the kernel;
 /// DoesNotFit when the disk is full. Equal input gives equal bytes.
