@@ -33,11 +33,14 @@ void work(const Pack &pack, const std::vector<const Case *> &cases, const Option
     else
       row.problem = done.error().message;
     OrderedJson json = toJson(row);
+    json["no_device"] = !device;
     json["gpu"] = device ? (*device)->name() : "";
     json["driver"] = device ? (*device)->driver() : "";
     report(json.dump());
+    if (!device)
+      return;
     // A fault stays with the context: whatever comes next would fail of it.
-    if (device && !(*device)->synchronize())
+    if (!(*device)->synchronize())
       return;
   }
 }
@@ -85,22 +88,31 @@ Result<int> runKernels(const Options &o, const std::string &command) {
   }
   RunInfo info{today(), o.commit, command, "", ""};
   std::vector<RunRow> rows;
-  std::printf("%s\n", tableHeader().c_str());
   auto add = [&](RunRow row) {
+    if (rows.empty())
+      std::printf("%s\n", tableHeader().c_str());
     std::printf("%s\n", tableLine(row).c_str());
     std::fflush(stdout);
     rows.push_back(std::move(row));
   };
+  std::string noDevice; // why there is none
   auto onLine = [&](int64_t i, const std::string &line) {
     Result<Json> json = parseJson(line, "a worker's row");
     Result<RunRow> row = json ? rowFromJson(*json) : Result<RunRow>(json.error());
+    if (row && json->value("no_device", false)) {
+      noDevice = row->problem;
+      return;
+    }
     if (row && json->value("gpu", std::string()) != "") {
       info.gpu = (*json)["gpu"];
       info.driver = (*json)["driver"];
     }
     add(row ? *row : lost(*cases[size_t(i)], row.error().message));
   };
-  auto onLoss = [&](int64_t i, const std::string &why) { add(lost(*cases[size_t(i)], why)); };
+  auto onLoss = [&](int64_t i, const std::string &why) {
+    if (noDevice.empty())
+      add(lost(*cases[size_t(i)], why));
+  };
   auto worker = [&](int64_t first, const std::function<void(const std::string &)> &report) { work(*pack, cases, o, *anchors, first, report); };
   if (o.oneProcess) {
     int64_t next = 0;
@@ -110,6 +122,8 @@ Result<int> runKernels(const Options &o, const std::string &command) {
   } else if (Status s = runWorkers(int64_t(cases.size()), o.timeout, worker, onLine, onLoss); !s) {
     return s.error();
   }
+  if (!noDevice.empty())
+    return unsupportedError(noDevice);
   std::printf("\n%s", summaryText(rows).c_str());
   if (!o.json.empty())
     if (Status s = writeJson(o.json, reportJson(info, rows)); !s)
