@@ -133,7 +133,10 @@ template <typename T> static void eval(kernel::KvAppendOp op, Frame<T> &f) {
 template <typename T> static void eval(kernel::KvExpandOp op, Frame<T> &f) {
   ExpandedKeys<T> kv = f.take(expandKeys(f.cache(op.getKv()), op.getLayer(), f.numbers(op.getWK()),
                                          f.numbers(op.getWV()), f.seq(op.getSeq())));
-  f.set(op.getKeys(), std::move(kv.keys));
+  if (op.getKeyRows()) // the reference keeps its own order, which attn_prefill below reads
+    f.set(op.getKeys(), hold<T>(f.rounded(elemOf(op.getKeys()), std::move(kv.keys))));
+  else
+    f.set(op.getKeys(), std::move(kv.keys));
   f.set(op.getValues(), std::move(kv.values));
 }
 
@@ -150,6 +153,16 @@ template <typename T> static void eval(kernel::AttnDecodeOp op, Frame<T> &f) {
   f.set(op.getResult(), latentAttention(f.numbers(op.getQLatent()), f.numbers(op.getQRope()), f.cache(op.getKv()),
                                         op.getLayer(), f.seq(op.getSeq()), op.getScale().convertToDouble()));
 }
+
+/// The reference cuts no sequence: nobody reads a plan, and there are no parts to join.
+template <typename T> static void eval(kernel::AttnPlanOp, Frame<T> &) {}
+
+template <typename T> static void eval(kernel::AttnSplitOp op, Frame<T> &f) {
+  f.set(op.getResult(), latentAttention(f.numbers(op.getQLatent()), f.numbers(op.getQRope()), f.cache(op.getKv()),
+                                        op.getLayer(), f.seq(op.getSeq()), op.getScale().convertToDouble()));
+}
+
+template <typename T> static void eval(kernel::AttnCombineOp op, Frame<T> &f) { f.set(op.getResult(), f.numbers(op.getOut())); }
 
 //===-- Mixture of experts ------------------------------------------------===//
 
@@ -199,7 +212,8 @@ template <typename T> bool evalKernel(mlir::Operation &op, Frame<T> &f) {
       .template Case<kernel::EmptyOp, kernel::ViewOp, kernel::EmbedOp, kernel::NormOp, kernel::AddNormOp,
                      kernel::QuantizeOp, kernel::GemmOp, kernel::GatedGemmOp, kernel::BatchedGemmOp, kernel::AddOp, kernel::SwigluOp,
                      kernel::ConcatOp, kernel::SelectRowsOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvExpandOp,
-                     kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::RouteOp, kernel::DispatchOp, kernel::GatherOp,
+                     kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::AttnPlanOp, kernel::AttnSplitOp,
+                     kernel::AttnCombineOp, kernel::RouteOp, kernel::DispatchOp, kernel::GatherOp,
                      kernel::GroupedGatedGemmOp, kernel::GroupedGemmOp, kernel::CombineOp>([&](auto typed) {
         eval(typed, f);
         return true;

@@ -39,3 +39,13 @@
 // KERNELS-DAG: kernel.kv_expand
 // KERNELS-DAG: kernel.attn_prefill
 // KERNELS-DAG: kernel.attn_decode
+
+// In the form of a device too: plan, split and combine stand for the decode attention, keys stand by row.
+// RUN: dsv3-opt %t.programs.mlir --dsv3-absorb-mla --dsv3-stage-fuse --dsv3-stage-bind=target=test-gpu --dsv3-stage-pack=target=test-gpu -o %t.device.mlir
+// RUN: FileCheck %s --check-prefix=DEVICE < %t.device.mlir
+// RUN: dsv3-interpret %t.programs.mlir --dummy-weights --program=trunk_head --mtp --lengths=70,5 --chunk=16 --against=%t.device.mlir | FileCheck %s
+// RUN: dsv3-interpret %t.absorbed.mlir --dummy-weights --decode --lengths=20,5 --against=%t.device.mlir | FileCheck %s --check-prefix=DECODE
+// DEVICE-DAG: kernel.attn_plan
+// DEVICE-DAG: kernel.attn_split
+// DEVICE-DAG: kernel.attn_combine
+// DEVICE-DAG: key_rows
