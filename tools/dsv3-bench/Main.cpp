@@ -1,4 +1,5 @@
 // dsv3-bench kernel PACK: checks and times the kernels of a pack (compile-model kernels) on a GPU.
+#include "tools/dsv3-bench/Conflicts.h"
 #include "tools/dsv3-bench/Report.h"
 #include "tools/dsv3-bench/Workers.h"
 
@@ -132,6 +133,18 @@ Result<int> runKernels(const Options &o, const std::string &command) {
   return failed ? 1 : 0;
 }
 
+/// 1 when the device and the model disagree somewhere.
+Result<int> runConflicts() {
+  Result<std::unique_ptr<Device>> device = Device::open();
+  if (!device)
+    return device.error();
+  Result<std::vector<ProbeRow>> rows = measureConflicts(**device);
+  if (!rows)
+    return rows.error();
+  std::printf("%s, driver %s\n%s", (*device)->name().c_str(), (*device)->driver().c_str(), conflictTable(*rows).c_str());
+  return std::all_of(rows->begin(), rows->end(), [](const ProbeRow &r) { return r.agrees(); }) ? 0 : 1;
+}
+
 Result<int> main(int argc, char **argv) {
   Options o;
   CLI::App app("Measures kernels on a GPU.", "dsv3-bench");
@@ -149,6 +162,7 @@ Result<int> main(int argc, char **argv) {
   kernel->add_flag("--one-process", o.oneProcess, "Run every case in this process, for tools that watch it; a fault then ends the run");
   kernel->add_option("--json", o.json, "Write the results to this file");
   kernel->add_option("--commit", o.commit, "What the JSON says was measured");
+  CLI::App *conflicts = app.add_subcommand("conflicts", "Compares bank conflicts of shared memory accesses with the model");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
@@ -156,6 +170,8 @@ Result<int> main(int argc, char **argv) {
       return app.exit(e); // --help
     return usageError(printable(e.what(), 300));
   }
+  if (conflicts->parsed())
+    return runConflicts();
   o.run.check = o.check || !o.time;
   o.run.time = o.time || !o.check;
   std::string command = "dsv3-bench";
