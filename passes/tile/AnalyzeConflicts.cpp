@@ -19,6 +19,7 @@ bool isEngine(Operation *op) { return isa<tile::MmaOp, tile::CopyOp, tile::PutOp
 
 class AnalyzeConflicts : public impl::TileAnalyzeConflictsPassBase<AnalyzeConflicts> {
   void runOnOperation() override {
+    proven.clear();
     bool bad = false;
     getOperation()->walk([&](Operation *op) { bad |= failed(analyze(op)); });
     if (bad)
@@ -42,7 +43,7 @@ class AnalyzeConflicts : public impl::TileAnalyzeConflictsPassBase<AnalyzeConfli
     kernel->setAttr("tile.accesses", b.getArrayAttr(list));
   }
 
-  static LogicalResult checkOperands(Operation *op) {
+  LogicalResult checkOperands(Operation *op) {
     for (OpOperand &use : op->getOpOperands()) {
       auto buf = dyn_cast<tile::BufType>(use.get().getType());
       if (!buf)
@@ -52,13 +53,18 @@ class AnalyzeConflicts : public impl::TileAnalyzeConflictsPassBase<AnalyzeConfli
       // A buffer of a group of columns that are not in one piece has no layout of its own.
       if (isa<tile::CopyOp>(op) && isa<BlockArgument>(use.get()) && cast<tile::FillOp>(use.get().getParentBlock()->getParentOp()).getGroup())
         continue;
+      // Element by element, so each kind of operand only once.
+      auto mma = dyn_cast<tile::MmaOp>(op);
+      const bool turned = mma && use.getOperandNumber() == 1 && mma.getForm() == tile::Form::Nn;
+      if (mma && !proven.insert({buf, unsigned(turned)}).second)
+        continue;
       if (std::string why = tile::whyIllegalBuffer(use, buf); !why.empty())
         return op->emitOpError(why);
     }
     return success();
   }
 
-  static LogicalResult analyze(Operation *op) {
+  LogicalResult analyze(Operation *op) {
     Value buffer = tile::accessedBuffer(op);
     if (!buffer && !isEngine(op))
       return success();
@@ -77,6 +83,8 @@ class AnalyzeConflicts : public impl::TileAnalyzeConflictsPassBase<AnalyzeConfli
       op->emitRemark() << cost.degree << "-way bank conflict of " << name << ", " << cost.excess << " cycles lost";
     return success();
   }
+
+  llvm::DenseSet<std::pair<Type, unsigned>> proven; ///< buffers that an mma can read, as they are or turned
 };
 
 } // namespace
