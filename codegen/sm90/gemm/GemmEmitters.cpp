@@ -66,6 +66,8 @@ public:
       return "FP8 weights are expanded as wgmma's register operand, which takes weights as M";
     if (p.decode)
       return "few tokens take weights as M";
+    if (p.split() > 1)
+      return "weights of few rows share K over a cluster, which takes weights as M";
     return p.whyIllegal();
   }
 
@@ -125,7 +127,7 @@ public:
     ColsSchedule s = colsSchedule(op);
     int64_t items = p.shape.batch * int64_t(llvm::divideCeil(p.shape.n, s.bm()) * llvm::divideCeil(p.shape.rows, s.tokens));
     DeviceLaunch launch;
-    launch.grid[0] = std::min(items, GpuModel().sms / s.split) * s.split;
+    launch.grid[0] = std::min(items, GpuModel().clusters(s.split)) * s.split;
     launch.threads = 128 * (s.warpgroups + 1);
     launch.smem = sharedBytes(specOf(op));
     launch.cluster = s.split;

@@ -122,7 +122,7 @@ std::string GemmProblem::whyIllegal() const {
   return {};
 }
 
-int64_t GemmProblem::split() const { return decode ? splitOfWeight(shape) : 1; }
+int64_t GemmProblem::split() const { return decode ? splitOfWeight(shape) : splitOfChunk(shape); }
 
 std::string GemmProblem::chain() const {
   int64_t parts = split();

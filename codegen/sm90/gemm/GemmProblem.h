@@ -32,7 +32,7 @@ struct GemmProblem {
   unsigned outOperand() const { return op->getNumOperands() - 1; }
   /// Empty, or what the hardware or the kernels cannot do with these types and pitches.
   std::string whyIllegal() const;
-  /// CTAs that share K. Prefill has few enough tiles to share only where weights are narrow; it does not split.
+  /// CTAs that share K.
   int64_t split() const;
   /// "k_ascending", "k_blocks128" (sums of 128 k, scaled, then ascending), each maybe in `split` parts: "k_split4".
   std::string chain() const;

@@ -48,15 +48,18 @@ double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) 
 
 double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
   int64_t items = p.batch * ceilDiv(p.n, s.bm()) * ceilDiv(p.rows, s.tokens);
-  int64_t resident = gpu.sms / s.split; // clusters at a time
+  int64_t resident = gpu.clusters(s.split);
   double rounds = double(ceilDiv(items, resident)), k = double(p.k) / double(s.split);
   double weights = double(p.weights * s.bm() * p.weightBytes) * k, x = double(s.tokens * p.xBytes) * k;
-  double mma = (double(s.warpgroups * p.weights * p.xBytes) * k / 32 * mmaClocks(s.tokens, gpu) / 0.75 + k / double(s.bk) * kStageClocks) / gpu.clock;
+  double efficiency = s.tokens >= 256 ? 0.90 : s.tokens >= 128 ? 0.80 : 0.70;
+  double mma = (double(s.warpgroups * p.weights * p.xBytes) * k / 32 * mmaClocks(s.tokens, gpu) / efficiency + k / double(s.bk) * kStageClocks) / gpu.clock;
   double memory = double(p.batch * p.weights * p.n * p.weightBytes) * double(p.k) / gpu.memory;
   double l2 = double(items * s.split) * (weights + x) / gpu.l2;
   double total = std::max({memory, l2, rounds * std::max((weights + x) / gpu.smLoad, mma)}) + rounds * kItem;
+  if (s.split > 1)
+    total += rounds * (kExchange + double(s.tokens * s.warpgroups) * 2e-9);
   double fill = double(stageBytes(p, s)) / gpu.smLoad; // nothing is multiplied before a whole stage is there
-  return kLaunch + fill + total + (s.split > 1 ? kExchange + double(s.tokens * s.warpgroups) * 2e-9 : 0);
+  return kLaunch + fill + total;
 }
 
 RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
@@ -126,13 +129,42 @@ int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
   return best;
 }
 
+int64_t splitOfChunk(const GemmShape &p, const GpuModel &gpu) {
+  bool byRows = p.weights == 1 && p.batch == 1 && p.weightBytes == p.xBytes;
+  auto costOf = [&](int64_t split) { // relative to no split
+    double cost = 0;
+    for (int64_t tokens : {512, 4096}) {
+      GemmShape chunk = p;
+      chunk.rows = tokens;
+      double whole = estimate(chunk, chooseCols(chunk, 1, tokens, gpu), gpu);
+      if (byRows)
+        whole = std::min(whole, estimate(chunk, chooseRows(chunk, gpu), gpu));
+      cost += estimate(chunk, chooseCols(chunk, split, 128, gpu), gpu) / whole;
+    }
+    return cost;
+  };
+  int64_t best = 1;
+  double least = 2 * 0.955; // must earn its exchange
+  for (int64_t split : {2, 4, 8})
+    if (p.k / split >= 512)
+      if (double cost = costOf(split); cost < least)
+        least = cost, best = split;
+  return best;
+}
+
 ColsSchedule chooseCols(const GemmShape &p, int64_t split, int64_t maxTokens, const GpuModel &gpu) {
-  int64_t tokens = 8;
-  while (tokens < p.rows && tokens < maxTokens)
-    tokens *= 2;
-  for (;; tokens /= 2) // the widest tile whose stages and partial sums fit
-    if (ColsSchedule s = completeCols(p, split, tokens, gpu); s.warpgroups || tokens == 8)
-      return s;
+  int64_t covers = 8; // one tile for all rows reads every weight once
+  while (covers < p.rows && covers < maxTokens)
+    covers *= 2;
+  ColsSchedule best;
+  best.warpgroups = 0;
+  double least = 1e30;
+  for (int64_t tokens = covers; tokens >= 8; tokens /= 2) {
+    ColsSchedule s = completeCols(p, split, tokens, gpu);
+    if (double cost = s.warpgroups ? estimate(p, s, gpu) : 1e30; cost < least)
+      least = cost, best = s;
+  }
+  return best;
 }
 
 } // namespace dsv3::codegen

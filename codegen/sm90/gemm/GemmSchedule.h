@@ -18,6 +18,9 @@ struct GpuModel {
   double memory = 4.2e12;        ///< bytes/s
   double l2 = 8.5e12;            ///< bytes/s
   double smLoad = 95e9;          ///< bytes/s that one SM's copies reach
+  /// Clusters that run at once with a block per SM. A cluster stays inside one of the processor groups, which have 16 or 18
+  /// SMs: what is left over by fours and eights is lost.
+  int64_t clusters(int64_t size) const { return size <= 2 ? sms / size : (sms - sms % 16) / size; }
 };
 
 /// The numbers of a product y[rows, n] = x[rows, k] w[n, k]^T.
@@ -61,6 +64,8 @@ RowsSchedule chooseRows(const GemmShape &, const GpuModel & = {});
 /// CTAs that share K: a function of the weight alone, so that the bits of a result do not depend on how many tokens
 /// there are.
 int64_t splitOfWeight(const GemmShape &, const GpuModel & = {});
+/// The same for chunks of prompts: weights of few rows, where even many tokens make few tiles.
+int64_t splitOfChunk(const GemmShape &, const GpuModel & = {});
 /// The token tile follows from the capacity (at most `maxTokens`), the rest from the cost.
 ColsSchedule chooseCols(const GemmShape &, int64_t split, int64_t maxTokens, const GpuModel & = {});
 
