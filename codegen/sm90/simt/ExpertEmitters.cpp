@@ -31,18 +31,18 @@ protected:
   int64_t blocks(Operation *op) const override { return llvm::divideCeil(rowCapacity(op->getOperand(0)), kWarps); }
 
   void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
-    int64_t bytes = 4 * (2 * experts(op) + SimtBuilder::kWarp);
+    int64_t bytes = 4 * (2 * experts(op) + 2 * SimtBuilder::kWarp);
     Value scratch = k.element(k.shared(kWarps * bytes), k.warp(), bytes);
     Value token = k.add(k.mul(k.block(), kWarps), k.warp());
     k.when(k.lt(token, rowCount(k, op->getOperand(0))), [&] { Token(k, op, refs, scratch).choose(token); });
   }
 
 private:
-  /// What one warp does. Shared memory: scores [E], biased scores [E], scores of groups [32].
+  /// What one warp does. Shared memory: scores [E], biased scores [E + 32], scores of groups [32].
   struct Token {
     Token(SimtBuilder &k, Operation *op, const RefMap &refs, Value scratch)
         : k(k), route(cast<kernel::RouteOp>(op)), n(experts(op)), scores(scratch), biased(k.at(scratch, 4 * n)),
-          groups(k.at(scratch, 8 * n)), logits(rows(k, refs, op, 0)), bias(rows(k, refs, op, 1)), ids(rows(k, refs, op, 2)),
+          groups(k.at(scratch, 8 * n + 4 * SimtBuilder::kWarp)), logits(rows(k, refs, op, 0)), bias(rows(k, refs, op, 1)), ids(rows(k, refs, op, 2)),
           weights(rows(k, refs, op, 3)) {}
 
     void choose(Value token) {
@@ -52,6 +52,17 @@ private:
         keepGroups();
       takeBest(token);
     }
+
+    int64_t size() { return n / int64_t(route.getGroups()); }
+    /// Lanes that share a group: as many as there are, a power of two.
+    int64_t sharers() {
+      int64_t lanes = 1;
+      while (lanes * 2 * int64_t(route.getGroups()) <= SimtBuilder::kWarp)
+        lanes *= 2;
+      return lanes;
+    }
+    /// Groups are set apart by a word per lane that reads them, so that lanes of different groups use different banks.
+    Value biasedAt(Value group, Value expert) { return k.element(biased, k.add(expert, k.mul(group, sharers())), 4); }
 
     Value minusInfinity() { return k.cf(k.f32, -std::numeric_limits<double>::infinity()); }
     Value expert(int64_t i) { return k.add(k.lane(), i * SimtBuilder::kWarp); }
@@ -65,7 +76,7 @@ private:
         Value c = k.fadd(s, bias.load(k, k.element(bias.base, from, 4), 1)[0]);
         auto keep = [&] {
           k.store(s, k.element(scores, e, 4));
-          k.store(c, k.element(biased, e, 4));
+          k.store(c, biasedAt(k.div(e, size()), e));
         };
         valid ? k.when(valid, keep) : keep();
         own.push_back(valid ? k.select(valid, c, minusInfinity()) : c);
@@ -74,13 +85,10 @@ private:
 
     /// Makes minus infinity of the biased scores outside the best groups. A group's score is the sum of its two best.
     void keepGroups() {
-      int64_t count = route.getGroups(), size = n / count, lanes = 1; // lanes that share a group
-      while (lanes * 2 * count <= SimtBuilder::kWarp)
-        lanes *= 2;
-      Value group = k.div(k.lane(), lanes), part = k.rem(k.lane(), lanes);
-      Value start = k.mul(k.minI(group, k.idx(count - 1)), size);
-      SmallVector<Value> two = k.loop(part, k.idx(size), lanes, {minusInfinity(), minusInfinity()}, [&](Value i, ValueRange best) {
-        Value v = k.loadScalar(k.f32, k.element(biased, k.add(start, i), 4));
+      int64_t count = route.getGroups(), lanes = sharers();
+      Value group = k.div(k.lane(), lanes), part = k.rem(k.lane(), lanes), read = k.minI(group, k.idx(count - 1));
+      SmallVector<Value> two = k.loop(part, k.idx(size()), lanes, {minusInfinity(), minusInfinity()}, [&](Value i, ValueRange best) {
+        Value v = k.loadScalar(k.f32, biasedAt(read, k.add(k.mul(read, size()), i)));
         return SmallVector<Value>{k.fmax(v, best[0]), k.fmax(lesser(v, best[0]), best[1])};
       });
       for (int64_t mask = lanes / 2; mask; mask /= 2) {
@@ -92,7 +100,7 @@ private:
       k.syncWarp();
       Value kept = keptGroups(count);
       for (auto [i, v] : llvm::enumerate(own)) {
-        Value bit = arith::ShRUIOp::create(k.b, kept, k.div(expert(int64_t(i)), size));
+        Value bit = arith::ShRUIOp::create(k.b, kept, k.div(expert(int64_t(i)), size()));
         v = k.select(k.eq(k.bitAnd(bit, k.idx(1)), k.idx(1)), v, minusInfinity());
       }
     }
