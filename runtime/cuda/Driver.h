@@ -75,6 +75,7 @@ public:
   Code (*cuMemsetD8Async)(DevicePtr, unsigned char, size_t, void *stream);
   Code (*cuMemcpyHtoDAsync)(DevicePtr, const void *, size_t, void *stream);
   Code (*cuMemcpyDtoHAsync)(void *, DevicePtr, size_t, void *stream);
+  Code (*cuMemcpyDtoDAsync)(DevicePtr, DevicePtr, size_t, void *stream);
   Code (*cuStreamCreate)(void **, unsigned flags);
   Code (*cuStreamDestroy)(void *);
   Code (*cuStreamSynchronize)(void *);
@@ -82,6 +83,7 @@ public:
   Code (*cuEventDestroy)(void *);
   Code (*cuEventRecord)(void *event, void *stream);
   Code (*cuEventSynchronize)(void *);
+  Code (*cuEventElapsedTime)(float *ms, void *from, void *to);
   Code (*cuModuleLoadDataEx)(void **, const void *image, unsigned options, int *names, void **values);
   Code (*cuModuleUnload)(void *);
   Code (*cuModuleGetFunction)(void **, void *module, const char *name);

@@ -1,7 +1,7 @@
-// One GPU through its driver, which is loaded at run time: this tool starts on machines without one and says so.
+// What a measurement asks of a GPU beyond runtime/cuda: guarded memory, single kernels, timed graphs.
 #pragma once
 
-#include "runtime/core/Result.h"
+#include "runtime/cuda/Gpu.h"
 #include "tools/dsv3-bench/Pack.h"
 
 #include <cstdint>
@@ -11,25 +11,16 @@
 
 namespace dsv3::bench {
 
-class Device;
-struct DriverTable;
-
 /// Device memory with a guard zone behind it: a kernel that writes past the end is seen.
 class Memory {
 public:
-  Memory() = default;
-  Memory(Memory &&other) noexcept { *this = std::move(other); }
-  Memory &operator=(Memory &&other) noexcept;
-  ~Memory();
-
-  uint64_t address() const { return at; }
+  uint64_t address() const { return memory.address(); }
   int64_t bytes() const { return size; }
   static constexpr int64_t kGuard = 4096;
 
 private:
   friend class Device;
-  const Device *device = nullptr;
-  uint64_t at = 0;
+  cuda::DeviceMemory memory;
   int64_t size = 0;
 };
 
@@ -37,23 +28,18 @@ private:
 struct BoundLaunch {
   void *function = nullptr;
   const Launch *launch = nullptr;
-  struct alignas(64) Map {
-    unsigned char bytes[128];
-  };
   std::vector<uint64_t> words; ///< pointers and numbers, in the order of the parameters
-  std::vector<Map> maps;
+  std::vector<cuda::TensorMapImage> maps;
   std::vector<void *> arguments; ///< into `words` and `maps`
 };
 
 /// Every call reports the driver's error by name: "cuLaunchKernelEx: illegal memory access ...".
 class Device {
 public:
-  /// Unsupported error: no driver, no GPU.
+  /// Unsupported error: no driver, no GPU that runs sm_90a code.
   static Result<std::unique_ptr<Device>> open();
-  ~Device();
-
-  const std::string &name() const { return deviceName; }
-  const std::string &driver() const { return driverVersion; }
+  const std::string &name() const { return gpu->name(); }
+  std::string driver() const { return gpu->driver().versionText(); }
 
   Result<Memory> allocate(int64_t bytes) const;
   Status upload(const Memory &to, int64_t offset, const void *from, int64_t bytes) const;
@@ -68,11 +54,10 @@ public:
   Status unloadModule(void *module) const;
   Result<void *> function(void *module, const std::string &symbol, int64_t smem, int64_t cluster) const;
   /// A tensor map over `bytes` bytes at `address`.
-  Result<BoundLaunch::Map> encode(const TensorMap &map, uint64_t address, int64_t bytes) const;
+  Result<cuda::TensorMapImage> encode(const TensorMap &map, uint64_t address, int64_t bytes) const;
 
   Status launch(const BoundLaunch &launch) const;
-  /// Waits for everything: launches run on a stream of their own, copies and fills do not.
-  Status synchronize() const;
+  Status synchronize() const { return gpu->wait(); }
   /// Captures `run` (calls of `launch`) into a graph.
   template <typename Fn> Result<void *> capture(Fn run) const {
     if (Status s = beginCapture(); !s)
@@ -87,14 +72,11 @@ public:
 
 private:
   Device() = default;
-  friend class Memory;
   Status beginCapture() const;
   Result<void *> endCapture() const;
-  Status call(int code, const char *what) const;
 
-  std::unique_ptr<DriverTable> cu;
-  std::string deviceName, driverVersion;
-  void *context = nullptr, *stream = nullptr, *start = nullptr, *stop = nullptr;
+  std::unique_ptr<cuda::Gpu> gpu;
+  void *start = nullptr, *stop = nullptr; ///< events
 };
 
 } // namespace dsv3::bench

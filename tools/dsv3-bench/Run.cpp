@@ -147,7 +147,7 @@ private:
       } else if (p.kind == Param::Kind::Pointer) {
         pass(address(p.buffer, set) + uint64_t(p.offset));
       } else {
-        Result<BoundLaunch::Map> map = device.encode(p.map, address(p.buffer, set) + uint64_t(p.offset), places[size_t(p.buffer)].bytes - p.offset);
+        Result<cuda::TensorMapImage> map = device.encode(p.map, address(p.buffer, set) + uint64_t(p.offset), places[size_t(p.buffer)].bytes - p.offset);
         if (!map)
           return internalError(l.kernel + ": tensor map of " + c.buffers[size_t(p.buffer)].name + ": " + map.error().message);
         bound.maps.push_back(*map);

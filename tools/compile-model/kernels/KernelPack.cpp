@@ -1,19 +1,16 @@
 #include "tools/compile-model/kernels/KernelPack.h"
 
 #include "codegen/emit/Cubin.h"
-#include "codegen/sm90/lower/TilePasses.h"
 #include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/schedule/SchedulePasses.h"
-#include "passes/tile/TilePasses.h"
 #include "runtime/core/OutputDir.h"
 #include "tools/compile-model/kernels/CaseOps.h"
 #include "tools/compile-model/kernels/PackCase.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <chrono>
@@ -127,7 +124,7 @@ private:
       return s;
     if (Status s = runStages(*module, *target->registry); !s)
       return s;
-    if (Status s = emitCode(*module, folder); !s)
+    if (Status s = emitCode(*module, *target, folder); !s)
       return s;
     std::vector<StepField> fields = stepLayout(capacities);
     for (size_t i = 0; i < entries.size(); ++i)
@@ -209,26 +206,19 @@ private:
     return {};
   }
 
-  /// From tile to functions of one thread.
-  Status lowerBodies(gpu::GPUModuleOp device) {
+  /// From what emitters write to functions of one thread.
+  Status lowerBodies(gpu::GPUModuleOp device, codegen::LowerFn lower) {
     PassManager pm(device.getContext(), gpu::GPUModuleOp::getOperationName());
-    GreedyRewriteConfig config; // merging blocks would undo what kernels keep apart on purpose
-    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
-    pm.addPass(createInlinerPass());
-    pm.addPass(createSymbolDCEPass());
-    pm.addPass(createTilePeelPass());
-    pm.addPass(createCanonicalizerPass(config));
-    pm.addPass(createCSEPass());
-    pm.addPass(codegen::createTileAllocatePass());
-    pm.addPass(codegen::createTileToNvvmPass());
+    if (lower)
+      lower(pm);
     return failed(pm.run(device)) ? Status(diagnosed("lowering")) : Status();
   }
 
-  Status emitCode(ModuleOp module, const std::string &folder) {
+  Status emitCode(ModuleOp module, const codegen::TargetChoice &target, const std::string &folder) {
     codegen::DeviceOptions options;
     options.jobs = command.jobs;
     for (auto device : module.getOps<gpu::GPUModuleOp>()) {
-      if (Status s = lowerBodies(device); !s)
+      if (Status s = lowerBodies(device, target.lower); !s)
         return s;
       Result<codegen::DeviceCode> code = codegen::emitDevice(device, options);
       if (!code) {
@@ -296,9 +286,8 @@ private:
 } // namespace
 
 Result<std::string> writeKernelPack(const KernelsCommand &command) {
-  codegen::registerTarget(codegen::kSm90a, codegen::sm90Registry, codegen::sm90Dialects);
-  if (!codegen::isTarget(command.target))
-    return usageError("--target: expected one of " + codegen::targetNames() + ", got '" + printable(command.target) + "'");
+  if (!codegen::findGpu(command.target))
+    return usageError("--target: expected a device target (" + codegen::targetNames() + "), got '" + printable(command.target) + "'");
   return PackBuilder(command).run();
 }
 
