@@ -24,12 +24,18 @@ public:
 
 protected:
   int64_t width(Operation *op) const { return vectorWidth(op, {source, 2}, {lastDim(op->getResult(0))}); }
-  int64_t items(Operation *op) const override { return lastDim(op->getResult(0)) / width(op); }
+  /// Vectors of a thread, half a row apart: two loads in flight are what the memory needs when a thread does nothing else.
+  int64_t vectors(Operation *op) const { return lastDim(op->getResult(0)) / width(op) % 2 ? 1 : 2; }
+  int64_t items(Operation *op) const override { return lastDim(op->getResult(0)) / width(op) / vectors(op); }
   void item(Operation *op, SimtBuilder &k, const RefMap &refs, Value row, Value item) const override {
-    int64_t n = width(op);
+    int64_t n = width(op), apart = items(op) * n;
     Rows x = rows(k, refs, op, source), out = rows(k, refs, op, 2);
     Value from = k.loadScalar(k.i32, k.element(k.param(refs.of(index)), row, 4), /*readOnly=*/true), lane = k.mul(item, n);
-    copyLanes(k, x, x.at(k, from, lane), out, out.at(k, row, lane), n);
+    SmallVector<Lanes> values;
+    for (int64_t v = 0; v < vectors(op); ++v)
+      values.push_back(x.load(k, x.at(k, from, k.add(lane, v * apart)), n));
+    for (int64_t v = 0; v < vectors(op); ++v)
+      k.storeF32(out.elem, values[size_t(v)], out.at(k, row, k.add(lane, v * apart)));
   }
 
 private:
