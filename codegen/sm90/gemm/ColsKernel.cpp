@@ -104,7 +104,7 @@ void ColsKernel::copyTile(Value map, Value stack, Value row, Value kk, Value des
 
 void ColsKernel::copyBlocks(Value data, const ColsItem &item, Value kk, Value dest) {
   for (int64_t g = 0; g < s.warpgroups; ++g)
-    k.copy(data, {weightBlock(item, k.ci(g)), k.mul(kk, 64)}, k.view(k.fragBuf({64, s.bk}, k.f8), dest, {g}), tile::Hint::First);
+    k.copy(data, {weightBlock(item, k.ci(g)), k.mul(kk, 64)}, k.view(k.fragBuf({64, s.bk}, k.f8), dest, {g}));
 }
 
 /// The row of blocks of a warpgroup. Past the last one that stands in, and nothing of it is stored.

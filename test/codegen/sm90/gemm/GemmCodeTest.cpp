@@ -70,6 +70,7 @@ TEST(GemmCode, BlockScaled) {
     check({.n = 2112, .k = 7168, .fp8 = true}, "decode", tokens);
     check({.n = 2048, .k = 7168, .fp8 = true, .gated = true}, "decode", tokens);
   }
+  check({.n = 18432, .k = 7168, .fp8 = true, .gated = true}, "decode", 1);
   check({.n = 24576, .k = 1536, .fp8 = true}, "prefill", 4096);
   check({.n = 18432, .k = 7168, .fp8 = true, .gated = true}, "prefill", 4096);
 }

@@ -51,7 +51,7 @@
 
 // FP8: blocks in fragment order, expanded in registers, promoted every 128 of K by their scale, read one block ahead.
 // CHECK: tile.kernel @gemm_bf16_f8e4m3fn_n128_k256_0({{.*}}, %[[W:.*]]: !tile.gmem<?x16384xf8E4M3FN>, %[[SC:.*]]: !tile.gmem<?x2xf32>,
-// CHECK-COUNT-2: copy %[[W]][{{.*}} hint evict_first
+// CHECK-COUNT-2: copy %[[W]][{{.*}} -> !tile.buf<64x128xf8E4M3FN, frag<acc>>
 // CHECK: %[[FIRST:.*]] = read %[[SC]]
 // CHECK: loop {{.*}} iter({{.*}}, %[[SUM:[^ ]*]] = %{{[^,]*}}, %[[SCALE:[^ ]*]] = %[[FIRST]])
 // CHECK: %[[NEXT:.*]] = read %[[SC]]
