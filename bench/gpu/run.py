@@ -25,11 +25,16 @@ def tool(args, name):
 
 def build(args):
     os.makedirs(args.packs, exist_ok=True)
+    failed = []
     for name in args.lists:
         shapes = os.path.join(HERE, name.replace("-batch", "") + ".json")
         rule = "run" if name == "decode" else "batch"
         command = [tool(args, "compile-model"), "kernels", shapes, "-o", os.path.join(args.packs, name), "--force", "--determinism", rule]
-        subprocess.run(command + (["--keep-going"] if args.keep_going else []), check=True)
+        if subprocess.run(command + (["--keep-going"] if args.keep_going else [])).returncode:
+            failed.append(name)
+            if not args.keep_going:
+                break
+    return failed
 
 
 def measure(args):
