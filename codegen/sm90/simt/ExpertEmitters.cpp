@@ -167,7 +167,7 @@ private:
 };
 
 /// kernel.dispatch: ids, offsets, token_of, row_of; one block, a stable counting sort. Each warp has a range of routed
-/// rows and a histogram of its own; lanes with the same expert find each other, so nothing depends on who is first.
+/// rows and a histogram of its own; lanes with the same expert find each other, so no place depends on who is first.
 class DispatchEmitter : public SimtEmitter {
 public:
   DispatchEmitter() : SimtEmitter("kernel.dispatch", "sm90.dispatch") {}
@@ -190,6 +190,7 @@ protected:
   void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override { Sort(k, op, refs).run(); }
 
 private:
+  static constexpr int64_t kAhead = 8; ///< vectors of a warp whose experts are loaded together
   struct Sort {
     Sort(SimtBuilder &k, Operation *op, const RefMap &refs)
         : k(k), experts(DispatchEmitter::experts(op)), warps(DispatchEmitter::warps(op)), top(tensorType(op->getOperand(0)).getDimSize(1)),
@@ -204,42 +205,46 @@ private:
     void run() {
       k.loop(k.thread(), k.idx(warps * experts), k.threads, [&](Value i) { k.store(k.idx(0), k.element(counts, i, 4)); });
       k.syncBlock();
-      eachVector([&](Value, Value valid, Value expert, Value peers) { addPeers(valid, expert, peers); });
+      // Counts are the same in whatever order they are added.
+      eachVector([&](Value, Value valid, Value expert) {
+        k.when(valid, [&] { k.addShared(k.element(mine, expert, 4), k.idx(1)); });
+      });
       k.syncBlock();
       sumWarps();
       k.syncBlock();
       k.when(k.lt(k.thread(), k.idx(SimtBuilder::kWarp)), [&] { sumExperts(); });
       k.syncBlock();
-      eachVector([&](Value i, Value valid, Value expert, Value peers) {
-        Value before = k.add(k.loadScalar(k.i32, k.element(starts, expert, 4)), k.loadScalar(k.i32, k.element(mine, expert, 4)));
-        Value row = k.add(before, k.popcount(k.bitAnd(peers, k.lanesBelow())));
-        k.when(valid, [&] {
-          k.store(row, k.element(rowOf, i, 4));
-          k.store(k.div(i, top), k.element(tokenOf, row, 4));
-        });
-        k.syncWarp(); // all have read before one writes
-        addPeers(valid, expert, peers);
+      eachVector([&](Value i, Value valid, Value expert) { place(i, valid, expert); });
+    }
+
+    /// Calls `body(i, valid, expert)` for this warp's routed rows, 32 at a time; lanes past the end are not valid. Experts are
+    /// loaded ahead, so that their latencies overlap.
+    void eachVector(llvm::function_ref<void(Value, Value, Value)> body) {
+      k.loop(first, last, kAhead * SimtBuilder::kWarp, [&](Value start) {
+        SmallVector<Value> rows, found;
+        for (int64_t v = 0; v < kAhead; ++v) {
+          rows.push_back(k.add(k.add(start, v * SimtBuilder::kWarp), k.lane()));
+          found.push_back(k.loadScalar(k.i32, k.element(ids, k.minI(rows.back(), k.add(last, -1)), 4), /*readOnly=*/true));
+        }
+        for (int64_t v = 0; v < kAhead; ++v) { // the same in all lanes of the warp
+          auto vector = [&] { body(rows[size_t(v)], k.lt(rows[size_t(v)], last), found[size_t(v)]); };
+          v ? k.when(k.lt(k.add(start, v * SimtBuilder::kWarp), last), vector) : vector();
+        }
       });
     }
 
-    /// Calls `body(i, valid, expert, peers)` for this warp's routed rows, 32 at a time; `peers`: lanes with the expert.
-    void eachVector(llvm::function_ref<void(Value, Value, Value, Value)> body) {
-      k.loop(first, last, SimtBuilder::kWarp, [&](Value start) {
-        Value i = k.add(start, k.lane()), valid = k.lt(i, last);
-        Value expert = k.loadScalar(k.i32, k.element(ids, k.minI(i, k.add(last, -1)), 4), /*readOnly=*/true);
-        Value peers = k.matchWarp(k.select(valid, expert, k.idx(-1)));
-        body(i, valid, expert, peers);
-        k.syncWarp();
+    /// Rows of one expert among the 32 lanes keep their order: each counts its equals below it, the lowest adds them up.
+    void place(Value i, Value valid, Value expert) {
+      Value peers = k.matchWarp(k.select(valid, expert, k.idx(-1))), below = k.bitAnd(peers, k.lanesBelow());
+      Value count = k.element(mine, expert, 4), before = k.loadScalar(k.i32, count);
+      Value row = k.add(k.add(k.loadScalar(k.i32, k.element(starts, expert, 4)), before), k.popcount(below));
+      k.when(valid, [&] {
+        k.store(row, k.element(rowOf, i, 4));
+        k.store(k.div(i, top), k.element(tokenOf, row, 4));
       });
-    }
-
-    /// The lowest of equal lanes counts them all.
-    void addPeers(Value valid, Value expert, Value peers) {
-      Value leads = k.eq(k.bitAnd(peers, k.lanesBelow()), k.idx(0));
-      k.when(k.bitAnd(valid, leads), [&] {
-        Value place = k.element(mine, expert, 4);
-        k.store(k.add(k.loadScalar(k.i32, place), k.popcount(peers)), place);
-      });
+      k.syncWarp(); // all have read before one writes
+      k.when(k.bitAnd(valid, k.eq(below, k.idx(0))), [&] { k.store(k.add(before, k.popcount(peers)), count); });
+      k.syncWarp();
     }
 
     /// Histograms to what lower warps have of the same expert; `starts` becomes each expert's total.

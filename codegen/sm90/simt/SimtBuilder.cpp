@@ -111,6 +111,10 @@ void SimtBuilder::storeWords(ArrayRef<Value> words, Value address) {
   }
 }
 
+void SimtBuilder::addShared(Value address, Value v) {
+  LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, v, LLVM::AtomicOrdering::monotonic, /*syncscope=*/"block");
+}
+
 void SimtBuilder::storeF32(Type elem, ArrayRef<Value> lanes, Value address) {
   if (!elem.isBF16())
     return storeWords(lanes, address);

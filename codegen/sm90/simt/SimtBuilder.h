@@ -49,6 +49,8 @@ public:
   void storeE4M3(ArrayRef<Value> lanes, Value address);
   /// Consecutive 32-bit integers, as loadF32.
   SmallVector<Value> loadI32(Value address, int64_t n, bool readOnly = false);
+  /// Adds an i32 to one in shared memory, atomically: for counts, which do not depend on the order.
+  void addShared(Value address, Value v);
   /// Stores words of one 32-bit type, 16 bytes at a time.
   void storeWords(ArrayRef<Value> words, Value address);
 
