@@ -179,6 +179,16 @@ def ExpandAttentionPass : Dsv3_Pass<"expand-attention"> {
   ];
 }
 
+def ExpandExpertsPass : Dsv3_Pass<"expand-experts"> {
+  let summary = "Rows of experts in the form of a device";
+  let description = [{
+    On a target that runs grids (`#target.gpu`), after lower-to-kernel: a `grouped_gated_gemm` that picks rows by `token_of` gets
+    a `gather` (site X.gather) in front and reads its rows in order, as bulk copies need them. A quantised x is gathered with its
+    scales. Nothing changes on a CPU, whose kernels pick rows themselves.
+  }];
+  let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
+}
+
 def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {
   let summary = "Numerics and schedule of every launch";
   let description = [{

@@ -64,6 +64,9 @@ static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   attention.even = options.determinism == Determinism::Run;
   attention.target = options.target;
   pm.addPass(createExpandAttentionPass(attention));
+  ExpandExpertsPassOptions experts;
+  experts.target = options.target;
+  pm.addPass(createExpandExpertsPass(experts));
   BindKernelsPassOptions bind;
   bind.target = options.target;
   pm.addPass(createBindKernelsPass(bind));

@@ -4,13 +4,6 @@ using namespace mlir;
 
 namespace dsv3::codegen {
 
-/// A packed weight's scales and padding included.
-static int64_t tensorBytes(RankedTensorType type) {
-  if (isa_and_nonnull<kernel::PackedAttr>(type.getEncoding()))
-    return kernel::getPackedBytes(type);
-  return type.getNumElements() * elemBytes(type.getElementType());
-}
-
 kernel::NumericsAttr Sm90Emitter::numerics(Operation *op) const {
   Type f32 = Float32Type::get(op->getContext());
   return kernel::NumericsAttr::get(op->getContext(), f32, f32, "k_ascending", 0);
@@ -26,8 +19,14 @@ DeviceCost Sm90Emitter::cost(Operation *op) const {
   DeviceCost cost;
   for (Value v : op->getOperands())
     if (auto type = dyn_cast<RankedTensorType>(v.getType()))
-      cost.bytes += double(tensorBytes(type));
+      cost.bytes += tensorBytes(type);
   return cost;
+}
+
+double Sm90Emitter::tensorBytes(RankedTensorType type) {
+  if (isa_and_nonnull<kernel::PackedAttr>(type.getEncoding()))
+    return double(kernel::getPackedBytes(type));
+  return double(type.getNumElements() * elemBytes(type.getElementType()));
 }
 
 DeviceParam Sm90Emitter::address(Operation *op, unsigned operand) const {

@@ -30,6 +30,8 @@ protected:
 
   static mlir::RankedTensorType tensorType(mlir::Value v) { return llvm::cast<mlir::RankedTensorType>(v.getType()); }
   static int64_t lastDim(mlir::Value v) { return tensorType(v).getShape().back(); }
+  /// A packed weight's scales and padding included.
+  static double tensorBytes(mlir::RankedTensorType type);
   /// An integer of the op's schedule.
   static int64_t param(mlir::Operation *op, llvm::StringRef name);
   /// A schedule's parameters from names and numbers.

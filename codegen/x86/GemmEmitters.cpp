@@ -142,10 +142,11 @@ protected:
   int64_t experts(Operation *op) const { return tensorType(op->getOperand(1)).getDimSize(0); }
 
   LogicalResult body(Operation *op, KernelBuilder &k, const RefMap &refs) const override {
-    bool gated = isa<kernel::GroupedGatedGemmOp>(op);
+    auto gated = dyn_cast<kernel::GroupedGatedGemmOp>(op);
+    bool gathers = gated && gated.getTokenOf();
     unsigned offsetsAt = gated ? 3 : 2, out = op->getNumOperands() - 1;
     RowOperand x = rows(k, refs, op, 0), y = rows(k, refs, op, out);
-    Value offsets = k.buf(refs.of(offsetsAt)), tokenOf = gated ? k.buf(refs.of(4)) : Value();
+    Value offsets = k.buf(refs.of(offsetsAt)), tokenOf = gathers ? k.buf(refs.of(4)) : Value();
     int64_t nGroups = groups(op);
     k.loop(k.begin, k.end, 1, [&](Value tile) {
       Value group = k.rem(tile, nGroups), expert = k.div(tile, nGroups);
@@ -153,7 +154,7 @@ protected:
       k.loop(first, last, kRowBlock, [&](Value row0) {
         auto xRow = [&](Value row) {
           Value index = k.add(row0, row);
-          return x.row(k, gated ? k.loadI32(tokenOf, index) : index);
+          return x.row(k, gathers ? k.loadI32(tokenOf, index) : index);
         };
         PanelGemm gemm(k,
                        x.elem,
@@ -162,7 +163,7 @@ protected:
                        kRowBlock,
                        k.minI(k.sub(last, row0), k.idx(kRowBlock)),
                        xRow,
-                       gated ? 0 : x.stride,
+                       gathers ? 0 : x.stride,
                        [&](Value row, int64_t p, ArrayRef<Value> acc) {
                          storeResult(op, k, acc, y.row(k, k.add(row0, row)), y.elem, k.add(k.mul(group, param(op, "panels")), p));
                        });

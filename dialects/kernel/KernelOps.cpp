@@ -356,7 +356,8 @@ static LogicalResult verifyGrouped(Operation *op, Value x, StringRef wName, Valu
 LogicalResult GroupedGatedGemmOp::verify() {
   return success(succeeded(verifyGrouped(*this, getX(), "w_gate", getWGate(), getOffsets(), getOut())) &&
                  succeeded(expectSame(*this, "w_gate", getWGate(), "w_up", getWUp())) &&
-                 succeeded(expectDim(*this, "out", getOut(), 0, "token_of", getTokenOf(), 0)));
+                 succeeded(getTokenOf() ? expectDim(*this, "out", getOut(), 0, "token_of", getTokenOf(), 0)
+                                        : expectDim(*this, "out", getOut(), 0, "x", getX(), 0)));
 }
 LogicalResult GroupedGemmOp::verify() {
   return success(succeeded(verifyGrouped(*this, getX(), "w", getW(), getOffsets(), getOut())) &&

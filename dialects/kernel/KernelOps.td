@@ -277,11 +277,11 @@ def Kernel_GatherOp : Kernel_LaunchOp<"gather", [AllTypesMatch<["out", "result"]
 }
 
 def Kernel_GroupedGatedGemmOp : Kernel_LaunchOp<"grouped_gated_gemm", [AllTypesMatch<["out", "result"]>]> {
-  let summary = "gated_gemm per expert, rows gathered by `token_of`: x [T, K], weights [E, F, K] -> [R, F]";
+  let summary = "gated_gemm per expert: x [R, K], or x [T, K] with rows picked by `token_of` [R]; weights [E, F, K] -> [R, F]";
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$w_gate, AnyRankedTensor:$w_up, AnyRankedTensor:$offsets,
-                            AnyRankedTensor:$token_of, AnyRankedTensor:$out, TypeAttr:$via), common);
+                            Optional<AnyRankedTensor>:$token_of, AnyRankedTensor:$out, TypeAttr:$via), common);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "`ins` `(` $x `,` $w_gate `,` $w_up `,` $offsets `,` $token_of `:` type($x) `,` type($w_gate) `,` type($w_up) `,` type($offsets) `,` type($token_of) `)` `outs` `(` $out `:` type($out) `)` `via` $via" # tail;
+  let assemblyFormat = "`ins` `(` $x `,` $w_gate `,` $w_up `,` $offsets (`,` $token_of^)? `:` type($x) `,` type($w_gate) `,` type($w_up) `,` type($offsets) (`,` type($token_of)^)? `)` `outs` `(` $out `:` type($out) `)` `via` $via" # tail;
 }
 
 def Kernel_GroupedGemmOp : Kernel_LaunchOp<"grouped_gemm", [AllTypesMatch<["out", "result"]>]> {

@@ -192,7 +192,8 @@ template <typename T> static void eval(kernel::GatherOp op, Frame<T> &f) {
 }
 
 template <typename T> static void eval(kernel::GroupedGatedGemmOp op, Frame<T> &f) {
-  Array<T> rows = f.take(selectRows(f.numbers(op.getX()), f.ids(op.getTokenOf())));
+  Array<T> gathered = op.getTokenOf() ? f.take(selectRows(f.numbers(op.getX()), f.ids(op.getTokenOf()))) : Array<T>();
+  const Array<T> &rows = op.getTokenOf() ? gathered : f.numbers(op.getX());
   const Ids &offsets = f.ids(op.getOffsets());
   f.set(op.getResult(), gated(f, groupedLinear(rows, f.numbers(op.getWGate()), offsets),
                               groupedLinear(rows, f.numbers(op.getWUp()), offsets), op.getVia()));

@@ -13,7 +13,8 @@ bool ColsSpec::staged() const { return outElem.isBF16() && n % 64 == 0 && outPit
 int64_t sharedBytes(const ColsSpec &spec) {
   const ColsSchedule &s = spec.schedule;
   int64_t stage = (spec.weights * s.bm() * (spec.blockScaled ? 1 : 2) + s.tokens * (spec.xScaled ? 1 : 2)) * s.bk;
-  return s.stages * (stage + 16) + s.exchangeBytes(spec.weights) + (spec.staged() ? s.stagingBytes() : 0);
+  int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
+  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + (spec.staged() ? s.stagingBytes() : 0);
 }
 
 ColsKernel::ColsKernel(TileBuilder &k, const ColsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
@@ -322,6 +323,21 @@ ColsSource denseColsSource(const ColsSpec &spec, int64_t batch, int64_t rowScala
     item.n = at[0], item.row = at[1], item.rows = k.sub(*rows, at[1]);
     if (split > 1)
       item.part = at[2];
+    return item;
+  };
+  return source;
+}
+
+ColsSource groupedColsSource(TileBuilder &k, const ColsSpec &spec, int64_t experts) {
+  ColsSource source;
+  source.params = {k.gmem({ShapedType::kDynamic}, k.i32)};
+  source.work = [&spec, experts](TileBuilder &k, Value, ValueRange offsets) {
+    const ColsSchedule &s = spec.schedule;
+    return k.groups(offsets[0], k.ci(experts), s.tokens, k.ci(spec.n), s.bm(), spec.rowTiles, {"expert", "rows", "row", "n"});
+  };
+  source.item = [](TileBuilder &, ValueRange at) {
+    ColsItem item;
+    item.stack = at[0], item.rows = at[1], item.row = at[2], item.n = at[3];
     return item;
   };
   return source;

@@ -23,6 +23,7 @@ struct ColsSpec {
   mlir::Type outElem;
   mlir::Type via;           ///< gated: what both products are rounded to first
   int64_t outPitch = 0;     ///< elements
+  int64_t rowTiles = 0;     ///< rows of experts: tiles at most; else 0
 
   int64_t kBlocks() const { return (k + 127) / 128; } ///< FP8: blocks of a row, padded
   int64_t nBlocks() const { return (n + 63) / 64; }
@@ -121,6 +122,8 @@ struct ColsSource {
 
 /// Dense and batched products: rows are counted by `rowFactor` times a scalar of the step.
 ColsSource denseColsSource(const ColsSpec &spec, int64_t batch, int64_t rowScalar, int64_t rowFactor);
+/// Rows of experts. Parameter: the address of their offsets, i32 [experts + 1].
+ColsSource groupedColsSource(TileBuilder &k, const ColsSpec &spec, int64_t experts);
 
 /// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64 bf16 or 128 FP8), for FP8 also the
 /// address of its scales [rows, K / 128]; per weight a tensor map ([stack,] N, K; box bm x 64 or 128), or the address of

@@ -1,4 +1,4 @@
-// Dense, gated and batched products: which kernel, which tile, which parameters.
+// Dense, gated, batched and grouped products: which kernel, which tile, which parameters.
 #include "codegen/sm90/EmitterBase.h"
 #include "codegen/sm90/gemm/ColsKernel.h"
 #include "codegen/sm90/gemm/GemmProblem.h"
@@ -30,8 +30,11 @@ public:
   }
   DeviceCost cost(Operation *op) const override {
     DeviceCost cost = Sm90Emitter::cost(op);
-    const GemmShape &p = GemmProblem(op).shape;
-    cost.flops = 2.0 * double(p.rows * p.batch * p.weights) * double(p.n) * double(p.k);
+    const GemmProblem p(op);
+    const GemmShape &s = p.shape;
+    cost.flops = 2.0 * double(s.rows * (p.grouped ? 1 : s.batch) * s.weights) * double(s.n) * double(s.k);
+    for (unsigned w : p.weights) // experts without rows touch no weight
+      cost.bytes -= tensorBytes(tensorType(op->getOperand(w))) * double(s.batch - s.active()) / double(s.batch);
     return cost;
   }
 
@@ -117,7 +120,7 @@ private:
   }
 };
 
-/// Weights as M: few tokens, pairs of weights, heads, and FP8 weights for any number of tokens.
+/// Weights as M: few tokens, pairs of weights, heads, experts, and FP8 weights for any number of tokens.
 class ColsEmitter : public GemmEmitter {
 public:
   using GemmEmitter::GemmEmitter;
@@ -125,7 +128,8 @@ public:
   DeviceLaunch launch(Operation *op) const override {
     GemmProblem p(op);
     ColsSchedule s = colsSchedule(op);
-    int64_t items = p.shape.batch * int64_t(llvm::divideCeil(p.shape.n, s.bm()) * llvm::divideCeil(p.shape.rows, s.tokens));
+    int64_t rowTiles = p.grouped ? param(op, "row_tiles") : p.shape.batch * int64_t(llvm::divideCeil(p.shape.rows, s.tokens));
+    int64_t items = rowTiles * int64_t(llvm::divideCeil(p.shape.n, s.bm()));
     DeviceLaunch launch;
     launch.grid[0] = std::min(items, GpuModel().clusters(s.split)) * s.split;
     launch.threads = 128 * (s.warpgroups + 1);
@@ -134,7 +138,7 @@ public:
     RefMap at = refs(op);
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
     auto pointer = [&](unsigned ref, int64_t offset = 0) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
-    int64_t heads = p.shape.batch > 1 ? p.shape.batch : 0, xBytes = p.xScaled ? 1 : 2;
+    int64_t stack = p.shape.batch > 1 ? p.shape.batch : 0, heads = p.grouped ? 0 : stack, xBytes = p.xScaled ? 1 : 2;
     map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.tokens, heads, heads ? p.x.headPitch : 0, p.xScaled), p.x.offset * xBytes);
     if (p.xScaled)
       pointer(at.of(0), kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset);
@@ -142,11 +146,13 @@ public:
       if (p.blockScaled && !p.xScaled)
         pointer(at.of(w));
       else
-        map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bm(), heads, heads ? p.shape.n * p.shape.k : 0, p.xScaled), 0);
+        map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bm(), stack, stack ? p.shape.n * p.shape.k : 0, p.xScaled), 0);
       if (p.blockScaled)
         pointer(at.of(w) + 1);
     }
     launch.params.push_back(address(op, p.outOperand()));
+    if (p.grouped)
+      pointer(at.of(p.offsetsOperand()));
     return launch;
   }
 
@@ -154,6 +160,10 @@ public:
     GemmProblem p(op);
     ColsSpec spec = specOf(op);
     TileBuilder k(builder, op->getLoc());
+    if (p.grouped) {
+      buildColsKernel(k, symbol, spec, groupedColsSource(k, spec, p.shape.batch));
+      return success();
+    }
     int64_t factor = p.batched ? 1 : rowFactor(op->getOperand(0));
     buildColsKernel(k, symbol, spec, denseColsSource(spec, p.shape.batch, rowScalar(op->getOperand(0)), factor));
     return success();
@@ -163,7 +173,11 @@ protected:
   DictionaryAttr config(Operation *op) const override {
     constexpr int64_t kMostTokens = 256; // wgmma's N
     GemmProblem p(op);
-    return colsConfig(op, chooseCols(p.shape, p.split(), kMostTokens));
+    ColsSchedule s = chooseCols(p.shape, p.split(), kMostTokens);
+    NamedAttrList config(colsConfig(op, s));
+    if (p.grouped)
+      config.set("row_tiles", Builder(op->getContext()).getI64IntegerAttr(mostRowTiles(p.shape, s.tokens)));
+    return config.getDictionary(op->getContext());
   }
 
 private:
@@ -173,7 +187,8 @@ private:
     spec.schedule = colsSchedule(op);
     spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
     spec.blockScaled = p.blockScaled, spec.xScaled = p.xScaled;
-    spec.stacked = spec.xHeads = p.shape.batch > 1;
+    spec.stacked = p.shape.batch > 1, spec.xHeads = spec.stacked && !p.grouped;
+    spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
     return spec;
   }
@@ -295,6 +310,8 @@ void addGemmEmitters90(KernelRegistry &r) {
   r.add(std::make_unique<ColsEmitter>("kernel.gemm", "sm90.gemm_wm"));
   r.add(std::make_unique<ColsEmitter>("kernel.gated_gemm", "sm90.gated_gemm_wm"));
   r.add(std::make_unique<ColsEmitter>("kernel.batched_gemm", "sm90.batched_gemm_wm"));
+  r.add(std::make_unique<ColsEmitter>("kernel.grouped_gemm", "sm90.grouped_gemm"));
+  r.add(std::make_unique<ColsEmitter>("kernel.grouped_gated_gemm", "sm90.grouped_gated_gemm"));
   r.add(std::make_unique<KvExpandEmitter>());
 }
 

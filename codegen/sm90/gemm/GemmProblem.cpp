@@ -27,9 +27,12 @@ static std::string text(Type type) {
 }
 
 GemmProblem::GemmProblem(Operation *op) : op(op) {
-  batched = isa<kernel::BatchedGemmOp>(op);
+  batched = isa<kernel::BatchedGemmOp>(op), grouped = isa<kernel::GroupedGemmOp, kernel::GroupedGatedGemmOp>(op);
   weights = {1};
   if (auto gated = dyn_cast<kernel::GatedGemmOp>(op)) {
+    weights.push_back(2);
+    via = gated.getVia();
+  } else if (auto gated = dyn_cast<kernel::GroupedGatedGemmOp>(op)) {
     weights.push_back(2);
     via = gated.getVia();
   }
@@ -42,7 +45,8 @@ GemmProblem::GemmProblem(Operation *op) : op(op) {
 
   shape.rows = xType.getDimSize(0);
   shape.n = w.getDimSize(w.getRank() - 2), shape.k = w.getShape().back();
-  shape.batch = batched ? w.getDimSize(0) : 1;
+  shape.batch = batched || grouped ? w.getDimSize(0) : 1;
+  shape.grouped = grouped;
   shape.weights = int64_t(weights.size());
   shape.weightBytes = (scheme ? scheme.getStorageType() : weightElem).getIntOrFloatBitWidth() / 8;
   shape.xBytes = xScaled ? 1 : 2;
@@ -102,6 +106,8 @@ static std::string whyNotRowScales(const GemmProblem &p) {
 }
 
 std::string GemmProblem::whyIllegal() const {
+  if (auto gated = dyn_cast<kernel::GroupedGatedGemmOp>(op); gated && gated.getTokenOf())
+    return "rows of x are picked by token_of, and this kernel reads gathered rows (--dsv3-expand-experts gathers them)";
   if (std::string why = xScaled ? whyNotRowScales(*this) : std::string(); !why.empty())
     return why;
   if (!xElem.isBF16())
@@ -122,7 +128,7 @@ std::string GemmProblem::whyIllegal() const {
   return {};
 }
 
-int64_t GemmProblem::split() const { return decode ? splitOfWeight(shape) : splitOfChunk(shape); }
+int64_t GemmProblem::split() const { return grouped ? 1 : decode ? splitOfWeight(shape) : splitOfChunk(shape); }
 
 std::string GemmProblem::chain() const {
   int64_t parts = split();

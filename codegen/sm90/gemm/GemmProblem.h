@@ -14,7 +14,7 @@ struct RowLayout {
   int64_t headPitch = 0; ///< between heads of a token; 0 when dense
 };
 
-/// kernel.gemm, gated_gemm or batched_gemm.
+/// kernel.gemm, gated_gemm, batched_gemm, grouped_gemm or grouped_gated_gemm.
 struct GemmProblem {
   explicit GemmProblem(mlir::Operation *op);
 
@@ -25,14 +25,16 @@ struct GemmProblem {
   mlir::Type xElem, weightElem, outElem;
   mlir::Type via;           ///< gated: what both products are rounded to first
   bool batched = false;
+  bool grouped = false;     ///< rows of experts, behind offsets that only the device knows
   bool blockScaled = false; ///< stored as FP8 with f32 scales per block
   bool xScaled = false;     ///< x is FP8 with scales per token and channels
   bool decode = false;      ///< in a decode program: few rows, numerics of their own
 
   unsigned outOperand() const { return op->getNumOperands() - 1; }
+  unsigned offsetsOperand() const { return unsigned(1 + weights.size()); } ///< grouped
   /// Empty, or what the hardware or the kernels cannot do with these types and pitches.
   std::string whyIllegal() const;
-  /// CTAs that share K.
+  /// CTAs that share K; experts do not.
   int64_t split() const;
   /// "k_ascending", "k_blocks128" (sums of 128 k, scaled, then ascending), each maybe in `split` parts: "k_split4".
   std::string chain() const;

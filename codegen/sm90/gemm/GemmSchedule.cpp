@@ -10,10 +10,21 @@ constexpr double kLaunch = 2.0e-6;   // launch, barrier set-up, first stage
 constexpr double kItem = 0.35e-6;    // drain and epilogue of a tile that nothing overlaps
 constexpr double kExchange = 0.9e-6; // partial sums through distributed shared memory
 constexpr double kStageClocks = 60;  // a wait and a release that tensor cores do not hide
+constexpr double kExpandClocks = 250; // 64 x 128 FP8 values to a register operand, one warpgroup
 constexpr int64_t kInFlight = 90000; // bytes an SM must have on the way to keep memory busy
 constexpr int64_t kBarriers = 16;    // bytes a stage
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Tiles of `tokens` rows over all products. Rows of experts are uneven: taken as spread from 0 to twice the mean.
+int64_t rowTiles(const GemmShape &p, int64_t tokens) {
+  if (!p.grouped)
+    return p.batch * ceilDiv(p.rows, tokens);
+  int64_t tiles = 0, active = p.active();
+  for (int64_t i = 0; i < active; ++i)
+    tiles += ceilDiv(std::max<int64_t>(1, p.rows * (2 * i + 1) / (active * active)), tokens);
+  return tiles;
+}
 
 /// Tensor core clocks of 64 x `cols` x 16: below 64 columns reading A from shared memory is what costs.
 double mmaClocks(int64_t cols, const GpuModel &gpu) {
@@ -47,17 +58,22 @@ double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) 
 }
 
 double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
-  int64_t items = p.batch * ceilDiv(p.n, s.bm()) * ceilDiv(p.rows, s.tokens);
+  int64_t items = rowTiles(p, s.tokens) * ceilDiv(p.n, s.bm());
   int64_t resident = gpu.clusters(s.split);
   double rounds = double(ceilDiv(items, resident)), k = double(p.k) / double(s.split);
   double weights = double(p.weights * s.bm() * p.weightBytes) * k, x = double(s.tokens * p.xBytes) * k;
   double efficiency = s.tokens >= 256 ? 0.90 : s.tokens >= 128 ? 0.80 : 0.70;
   double mma = (double(s.warpgroups * p.weights * p.xBytes) * k / 32 * mmaClocks(s.tokens, gpu) / efficiency + k / double(s.bk) * kStageClocks) / gpu.clock;
-  double memory = double(p.batch * p.weights * p.n * p.weightBytes) * double(p.k) / gpu.memory;
+  if (p.grouped && p.weightBytes < p.xBytes)
+    mma += k / 128 * double(p.weights) * kExpandClocks * std::max(1.0, double(s.warpgroups) / 2) / gpu.clock;
+  double memory = double(p.active() * p.weights * p.n * p.weightBytes) * double(p.k) / gpu.memory;
   double l2 = double(items * s.split) * (weights + x) / gpu.l2;
   double total = std::max({memory, l2, rounds * std::max((weights + x) / gpu.smLoad, mma)}) + rounds * kItem;
   if (s.split > 1)
     total += rounds * (kExchange + double(s.tokens * s.warpgroups) * 2e-9);
+  // Experts end anywhere, so that blocks end unevenly; and what L2 serves again is never quite free.
+  if (p.grouped)
+    total += 0.5 * (weights + x) / gpu.smLoad + 0.1 * l2;
   double fill = double(stageBytes(p, s)) / gpu.smLoad; // nothing is multiplied before a whole stage is there
   return kLaunch + fill + total;
 }
@@ -80,6 +96,9 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   return best;
 }
 
+/// Shared memory for the list of row tiles.
+static int64_t listBytes(const GemmShape &p, int64_t tokens) { return p.grouped ? 16 * (1 + mostRowTiles(p, tokens)) : 0; }
+
 /// Warpgroups, K of a stage and stages for a token tile; `warpgroups` 0 when nothing fits.
 static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t tokens, const GpuModel &gpu) {
   ColsSchedule best;
@@ -98,7 +117,7 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
       s.tokens = tokens;
       s.split = split;
       s.bk = bk;
-      s.stages = stagesThatFit(stageBytes(p, s), s.exchangeBytes(p.weights) + s.stagingBytes(), 8, gpu);
+      s.stages = stagesThatFit(stageBytes(p, s), s.exchangeBytes(p.weights) + s.stagingBytes() + listBytes(p, tokens), 8, gpu);
       // bf16: a warpgroup's rows of several swizzle atoms are no contiguous operand, so more than 64 k go to one warpgroup;
       // parts of a split begin at multiples of 128. FP8 is promoted every 128.
       bool legal = p.weightBytes == 1 ? bk == 128 : (bk == 64 || warpgroups == 1) && (split == 1 || bk <= 128);
@@ -166,6 +185,10 @@ ColsSchedule chooseCols(const GemmShape &p, int64_t split, int64_t maxTokens, co
       least = cost, best = s;
   }
   return best;
+}
+
+int64_t mostRowTiles(const GemmShape &p, int64_t tokens) {
+  return (p.rows + p.active() * (tokens - 1)) / tokens; // every expert has one row more than whole tiles
 }
 
 } // namespace dsv3::codegen

@@ -27,11 +27,15 @@ struct GpuModel {
 struct GemmShape {
   int64_t rows = 0;        ///< capacity of token rows
   int64_t n = 0, k = 0;    ///< of one weight matrix
-  int64_t batch = 1;       ///< independent products: heads
+  int64_t batch = 1;       ///< independent products: heads, experts
   int64_t weights = 1;     ///< matrices that share x: 2 for gate and up
   int64_t weightBytes = 2; ///< of an element
   int64_t xBytes = 2;
   int64_t outBytes = 2;
+  bool grouped = false;    ///< `rows` is the sum over the products (experts), each of which may have any share of them
+
+  /// Products with rows: experts without touch no weight.
+  int64_t active() const { return grouped && rows < batch ? rows : batch; }
 };
 
 /// Tokens as M: 64 rows a warpgroup.
@@ -68,6 +72,9 @@ int64_t splitOfWeight(const GemmShape &, const GpuModel & = {});
 int64_t splitOfChunk(const GemmShape &, const GpuModel & = {});
 /// The token tile follows from the capacity (at most `maxTokens`), the rest from the cost.
 ColsSchedule chooseCols(const GemmShape &, int64_t split, int64_t maxTokens, const GpuModel & = {});
+
+/// Tiles of `tokens` rows that grouped rows have at most, however they are shared out.
+int64_t mostRowTiles(const GemmShape &, int64_t tokens);
 
 /// Bytes of a stage of each family.
 int64_t stageBytes(const GemmShape &, const RowsSchedule &);

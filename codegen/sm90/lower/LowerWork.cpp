@@ -152,8 +152,9 @@ LogicalResult KernelLowering::foreachList(tile::ForeachOp op, tile::ListOp def) 
 
 //===-- groups ------------------------------------------------------------===//
 
-/// Computes, once: the number of row tiles and of items, and the list of row tiles in shared memory: (group, rows, first
-/// row, 0) of each, 16 bytes. Thread t of the first warp takes groups t, t + 32, ...; a prefix sum over the warp places them.
+/// Computes, once: the number of items, and the list of row tiles in shared memory, 16 bytes each: the group, the entry of its
+/// first tile, its first row and the row behind its last. Thread t of the first warp takes groups t, t + 32, ...; a prefix
+/// sum over the warp places them.
 LogicalResult KernelLowering::lowerGroups(tile::GroupsOp op) {
   Math m{b, op.getLoc()};
   Location loc = op.getLoc();
@@ -179,9 +180,9 @@ LogicalResult KernelLowering::lowerGroups(tile::GroupsOp op) {
         sum = m.add(sum, m.select(m.less(myLane, ptx.i32(step)), zero, ptx.shuffleUp(sum, step)));
       Value place = m.add(carried[0], m.sub(sum, tiles));
       scf::ForOp::create(b, loc, zero, tiles, one, ValueRange(), [&](OpBuilder &, Location, Value i, ValueRange) {
-        Value row = m.add(begin, m.mul(i, rows)), index = m.add(place, i);
+        Value index = m.add(place, i);
         Value fits = m.less(index, ptx.i32(op.getMax()));
-        ptx.stShared(m.add(list, m.mul(index, ptx.i32(16))), 0, {group, m.min(m.sub(end, row), rows), row, zero}, fits);
+        ptx.stShared(m.add(list, m.mul(index, ptx.i32(16))), 0, {group, place, begin, end}, fits);
         scf::YieldOp::create(b, loc);
       });
       ptx.warpSync();
@@ -192,25 +193,31 @@ LogicalResult KernelLowering::lowerGroups(tile::GroupsOp op) {
   ptx.barrierAll();
   Value tiles = uniform(ptx.ldShared(list, -16, 1)[0]);
   Value columns = m.div(m.add(uniform(scalar(op.getCols())), ptx.i32(op.getTile() - 1)), ptx.i32(op.getTile()));
-  work[op] = {list, tiles, m.mul(tiles, columns)};
+  work[op] = {list, columns, m.mul(tiles, columns)};
   return success();
 }
 
 LogicalResult KernelLowering::foreachGroups(tile::ForeachOp op, tile::GroupsOp def) {
   Math m{b, op.getLoc()};
   const Regs computed = work[def];
-  Value list = computed[0], tiles = computed[1], all = computed[2];
+  Value list = computed[0], columns = computed[1], all = computed[2], rows = ptx.i32(def.getRows());
   auto args = op.getIterArgs();
   Regs extras = {ptx.i32(0)};
   return lowerLoop(op, ptx.special("ctaid.x"), all, ptx.special("nctaid.x"), op.getInits(), ValueRange(args), op.getBody().front(), extras,
                    [&](Value item, ValueRange carried) {
-                     // Row tiles innermost: blocks that run together read the same columns of different groups' weights.
-                     Value row = m.rem(item, tiles), column = m.div(item, tiles);
-                     Regs entry = ptx.ldShared(m.add(list, m.mul(row, ptx.i32(16))), 0, 4);
+                     // The items of a group lie one behind the other, so that entry item / columns is one of the group's. Row
+                     // tiles are innermost: blocks that run together share columns and, soon after, rows.
+                     Regs entry = ptx.ldShared(m.add(list, m.mul(m.div(item, columns), ptx.i32(16))), 0, 4);
+                     for (Value &word : entry)
+                       word = uniform(word);
+                     Value begin = entry[2], end = entry[3], inGroup = m.sub(item, m.mul(entry[1], columns));
+                     Value tiles = m.div(m.add(m.sub(end, begin), ptx.i32(def.getRows() - 1)), rows);
+                     Value row = m.add(begin, m.mul(m.rem(inGroup, tiles), rows));
                      auto fields = op.getFieldArgs();
-                     for (int k = 0; k < 3; ++k)
-                       set(fields[k], {uniform(entry[k])});
-                     set(fields[3], {m.mul(column, ptx.i32(def.getTile()))});
+                     set(fields[0], {entry[0]});
+                     set(fields[1], {m.min(m.sub(end, row), rows)});
+                     set(fields[2], {row});
+                     set(fields[3], {m.mul(m.div(inGroup, tiles), ptx.i32(def.getTile()))});
                      set(op.getOrdinal(), {carried[0]});
                      return Regs{ptx.add(carried[0], 1)};
                    });

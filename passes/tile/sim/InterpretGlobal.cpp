@@ -74,8 +74,8 @@ SimValue groups(Machine &m, Agent &agent, GroupsOp op) {
   const int64_t rows = int64_t(op.getRows()), tile = int64_t(op.getTile());
   std::vector<std::vector<double>> items;
   for (int64_t e = 0; e < experts; ++e)
-    for (int64_t r = offset(e); r < offset(e + 1); r += rows)
-      for (int64_t n = 0; n < cols; n += tile)
+    for (int64_t n = 0; n < cols; n += tile)
+      for (int64_t r = offset(e); r < offset(e + 1); r += rows)
         items.push_back({double(e), double(std::min(rows, offset(e + 1) - r)), double(r), double(n)});
   return share(m, op, std::move(items));
 }

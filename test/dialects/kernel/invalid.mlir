@@ -536,6 +536,14 @@ dsv3.program @p(%x: tensor<4x16xbf16>, %w: tensor<8x32x16xbf16>, %o: tensor<9xi3
 
 // -----
 
+dsv3.program @p(%x: tensor<4x16xbf16>, %w: tensor<8x32x16xbf16>, %o: tensor<9xi32>, %d: tensor<8x32xbf16>) {
+  // expected-error @+1 {{expected out dim 0 (8) to equal x dim 0 (4)}}
+  %r = kernel.grouped_gated_gemm ins(%x, %w, %w, %o : tensor<4x16xbf16>, tensor<8x32x16xbf16>, tensor<8x32x16xbf16>, tensor<9xi32>) outs(%d : tensor<8x32xbf16>) via f32 site "s"
+  dsv3.return
+}
+
+// -----
+
 //===-- grouped_gemm ------------------------------------------------------===//
 
 dsv3.program @p(%x: tensor<8x16xbf16>, %w: tensor<8x32x16xbf16>, %o: tensor<8xi32>, %d: tensor<8x32xbf16>) {

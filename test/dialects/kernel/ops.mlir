@@ -172,5 +172,7 @@ dsv3.program @experts(%x: tensor<16x256xbf16>, %logits: tensor<16x8xf32>, %bias:
   %z = kernel.combine ins(%d, %rows, %weights : tensor<32x256xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) plus(%x : tensor<16x256xbf16>) outs(%y0 : tensor<16x256xbf16>) site "moe"
   // CHECK: %11 = kernel.gather ins(%arg0, %token_of : tensor<16x256xbf16>, tensor<32xi32>) outs(%6 : tensor<32x256xbf16>) site "gather"
   %g = kernel.gather ins(%x, %tokens : tensor<16x256xbf16>, tensor<32xi32>) outs(%d0 : tensor<32x256xbf16>) site "gather"
+  // CHECK: %12 = kernel.grouped_gated_gemm ins(%11, %arg3, %arg3, %offsets : tensor<32x256xbf16>, tensor<8x128x256xbf16>, tensor<8x128x256xbf16>, tensor<9xi32>) outs(%4 : tensor<32x128xbf16>) via f32 site "act"
+  %b = kernel.grouped_gated_gemm ins(%g, %up, %up, %offsets : tensor<32x256xbf16>, tensor<8x128x256xbf16>, tensor<8x128x256xbf16>, tensor<9xi32>) outs(%a0 : tensor<32x128xbf16>) via f32 site "act"
   dsv3.return
 }

@@ -5,6 +5,8 @@
 // RUN: dsv3-interpret %s --program=grouped --arg=0=1,2,3 --arg=1=10,100 --arg=2=0,1,3 | FileCheck %s --check-prefix=GROUPED
 // RUN: dsv3-interpret %s --program=parts --lengths=9,4 --against=%s --against-program=fused --taps | FileCheck %s --check-prefix=FUSED
 // RUN: dsv3-interpret %s --program=parts --lengths=9,4 --against=%s --against-program=kernels --taps | FileCheck %s --check-prefix=FUSED
+// RUN: dsv3-opt %s --dsv3-expand-experts=target=test-gpu -o %t.gathered.mlir
+// RUN: dsv3-interpret %s --program=parts --lengths=9,4 --against=%t.gathered.mlir --against-program=kernels --taps | FileCheck %s --check-prefix=FUSED
 
 // All scores are 0.5. Groups {0, 1} and {2, 3} score by bias 0.4 and 0.45: the second wins, its best is 3. Weights:
 // 0.5 / (0.5 + 0.5) * 3, without the bias.

@@ -191,9 +191,12 @@ private:
     CompileOptions options;
     options.determinism = *determinism;
     options.jobs = command.jobs;
-    ExpandAttentionPassOptions attention; // before stage bind, which would stop at the first op without a kernel
+    // Before stage bind, which would stop at the first op without a kernel.
+    ExpandAttentionPassOptions attention;
     attention.even = options.determinism == Determinism::Run;
     if (Status s = runPass(module, createExpandAttentionPass(attention), "expand-attention"); !s)
+      return s;
+    if (Status s = runPass(module, createExpandExpertsPass(), "expand-experts"); !s)
       return s;
     if (Status s = expectKernels(module, registry); !s)
       return s;

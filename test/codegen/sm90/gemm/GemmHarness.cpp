@@ -87,7 +87,8 @@ std::string LaunchKernel::whyIllegal(const std::string &args, const std::string 
   return why;
 }
 
-std::unique_ptr<LaunchKernel> LaunchKernel::compile(const std::string &args, const std::string &body, const std::string &attributes) {
+std::unique_ptr<LaunchKernel> LaunchKernel::compile(const std::string &args, const std::string &body, const std::string &attributes,
+                                                    ArrayRef<std::pair<StringRef, int64_t>> force) {
   auto k = parse(args, body, attributes);
   if (!k || !k->emitter)
     return nullptr;
@@ -96,12 +97,16 @@ std::unique_ptr<LaunchKernel> LaunchKernel::compile(const std::string &args, con
     return nullptr;
   }
   k->launchOp->setAttr("numerics", k->emitter->numerics(k->launchOp));
-  k->launchOp->setAttr("schedule", k->emitter->schedule(k->launchOp));
+  OpBuilder b(&context());
+  kernel::ScheduleAttr schedule = k->emitter->schedule(k->launchOp);
+  NamedAttrList config(schedule.getConfig());
+  for (auto [name, number] : force)
+    config.set(name, b.getI64IntegerAttr(number));
+  k->launchOp->setAttr("schedule", kernel::ScheduleAttr::get(&context(), schedule.getEmitter(), config.getDictionary(&context())));
   for (OpOperand &operand : k->launchOp->getOpOperands())
     if (auto type = dyn_cast<RankedTensorType>(operand.get().getType()))
       if (kernel::PackedAttr encoding = k->emitter->weightEncoding(k->launchOp, operand.getOperandNumber(), type))
         operand.get().setType(RankedTensorType::get(type.getShape(), type.getElementType(), encoding));
-  OpBuilder b(&context());
   k->emitted = ModuleOp::create(b.getUnknownLoc());
   b.setInsertionPointToEnd(k->emitted->getBody());
   if (failed(k->emitter->emit(k->launchOp, "k", b)) || failed(verify(*k->emitted))) {

@@ -26,14 +26,16 @@ Numbers randomE4m3(int64_t count, unsigned seed);
 class LaunchKernel {
 public:
   /// `body` holds one launch over arguments `args` of a program with `attributes`. Null, with a test failure, when it
-  /// cannot be bound or emitted.
-  static std::unique_ptr<LaunchKernel> compile(const std::string &args, const std::string &body, const std::string &attributes);
+  /// cannot be bound or emitted. `force` replaces numbers of the schedule.
+  static std::unique_ptr<LaunchKernel> compile(const std::string &args, const std::string &body, const std::string &attributes,
+                                               llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> force = {});
   /// Why no emitter of the target takes the op; empty if one does.
   static std::string whyIllegal(const std::string &args, const std::string &body, const std::string &attributes);
 
   mlir::Operation *op() const { return launchOp; }
   tile::KernelOp kernel() const;
   DeviceLaunch launch() const { return emitter->launch(launchOp); }
+  DeviceCost cost() const { return emitter->cost(launchOp); }
   std::string schedule() const;
   /// Integer of the schedule.
   int64_t param(llvm::StringRef name) const;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace dsv3::codegen {
 namespace {
 GemmShape shape(int64_t rows, int64_t n, int64_t k, int64_t weights = 1, int64_t weightBytes = 2) {
@@ -63,6 +65,46 @@ TEST(GemmSchedule, ManyTokensTakeTheWideTile) {
 TEST(GemmSchedule, TokenTileFollowsTheCapacity) {
   for (auto [rows, tokens] : {std::pair<int64_t, int64_t>{1, 8}, {9, 16}, {64, 64}, {100, 128}})
     EXPECT_EQ(chooseCols(shape(rows, 24576, 1536), 1, 256).tokens, tokens);
+}
+
+static GemmShape experts(int64_t count, int64_t rows, int64_t n, int64_t k, int64_t weights, int64_t weightBytes, int64_t xBytes) {
+  return {rows, n, k, count, weights, weightBytes, xBytes, 2, true};
+}
+
+TEST(GemmSchedule, RowTileOfExpertsFollowsTheirShare) {
+  EXPECT_EQ(chooseCols(experts(256, 8, 2048, 7168, 2, 2, 2), 1, 256).tokens, 8);
+  EXPECT_EQ(chooseCols(experts(32, 512, 2048, 7168, 2, 2, 2), 1, 256).tokens, 32); // 16 each, twice as many where they crowd
+  EXPECT_EQ(chooseCols(experts(32, 4096, 7168, 2048, 1, 2, 2), 1, 256).tokens, 128);
+}
+
+TEST(GemmSchedule, ExpertsFitSharedMemoryAndRegisters) {
+  const GpuModel gpu;
+  for (int64_t count : {1, 8, 32, 256})
+    for (int64_t rows : {1, 8, 32, 64, 128, 256, 512, 4096, 65536})
+      for (auto [n, k, weights] : {std::array<int64_t, 3>{2048, 7168, 2}, {7168, 2048, 1}, {256, 7168, 2}, {7168, 256, 1}})
+        for (auto [weightBytes, xBytes] : {std::pair<int64_t, int64_t>{2, 2}, {1, 2}, {1, 1}}) {
+          GemmShape p = experts(count, rows, n, k, weights, weightBytes, xBytes);
+          ColsSchedule s = chooseCols(p, 1, 256);
+          ASSERT_GT(s.warpgroups, 0);
+          EXPECT_EQ(s.split, 1);
+          EXPECT_LE(s.stages * (stageBytes(p, s) + 16) + s.stagingBytes() + 16 * (1 + mostRowTiles(p, s.tokens)), gpu.sharedBytes)
+              << count << " experts, " << rows << " rows of " << n << " x " << k;
+        }
+}
+
+TEST(GemmSchedule, MostRowTilesIsReachedAndNeverPassed) {
+  for (int64_t rows = 1; rows < 14; ++rows)
+    for (int64_t tokens : {1, 2, 4, 5}) {
+      int64_t most = 0;
+      for (int64_t a = 0; a <= rows; ++a)
+        for (int64_t b = 0; a + b <= rows; ++b) {
+          int64_t tiles = 0;
+          for (int64_t r : {a, b, rows - a - b})
+            tiles += (r + tokens - 1) / tokens;
+          most = std::max(most, tiles);
+        }
+      EXPECT_EQ(mostRowTiles(experts(3, rows, 64, 64, 1, 2, 2), tokens), most) << rows << " rows in tiles of " << tokens;
+    }
 }
 
 } // namespace dsv3::codegen

@@ -1,0 +1,256 @@
+// Products over rows of experts on the tile simulator: skewed routings, experts without rows, rows that nobody owns.
+#include "test/codegen/sm90/gemm/GemmHarness.h"
+
+#include "runtime/core/DType.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+using namespace mlir;
+
+namespace dsv3::codegen::test {
+namespace {
+
+constexpr const char *kWeightBlocks = "#dsv3.blocked<f8E4M3FN, 128x128, f32>", *kRowBlocks = "#dsv3.blocked<f8E4M3FN, 1x128, f32>";
+
+std::string tensor(std::vector<int64_t> shape, const std::string &elem, const std::string &encoding = "") {
+  std::string text = "tensor<";
+  for (int64_t d : shape)
+    text += std::to_string(d) + "x";
+  return text + elem + (encoding.empty() ? "" : ", " + encoding) + ">";
+}
+
+struct Case {
+  std::vector<int64_t> rows; ///< of each expert
+  int64_t capacity = 0, n = 0, k = 0;
+  bool gated = false, fp8 = false;
+  bool xFp8 = false; ///< x too
+  std::string out = "bf16", via = "f32";
+  std::string tokenOf = ""; ///< ", %t", for rows that are not gathered
+
+  int64_t experts() const { return int64_t(rows.size()); }
+  size_t weights() const { return gated ? 2 : 1; }
+  std::string x() const { return tensor({capacity, k}, "bf16", xFp8 ? kRowBlocks : ""); }
+  std::string w() const { return tensor({experts(), n, k}, "bf16", fp8 ? kWeightBlocks : ""); }
+  std::string offsets() const { return tensor({experts() + 1}, "i32"); }
+  std::string args() const {
+    return "%x: " + x() + ", %w0: " + w() + (gated ? ", %w1: " + w() : "") + ", %o: " + offsets() + ", %t: " + tensor({capacity}, "i32");
+  }
+  std::string body() const {
+    std::string y = tensor({capacity, n}, out), types = x() + ", " + w() + (gated ? ", " + w() : "") + ", " + offsets();
+    if (!tokenOf.empty())
+      types += ", " + tensor({capacity}, "i32");
+    return "%d = kernel.empty : " + y + "\n%y = kernel." + (gated ? "grouped_gated_gemm ins(%x, %w0, %w1, %o" : "grouped_gemm ins(%x, %w0, %o") +
+           tokenOf + " : " + types + ") outs(%d : " + y + ")" + (gated ? " via " + via : "") + " site \"s\"";
+  }
+  std::string attributes() const {
+    return "phase = \"decode\", tokens = " + std::to_string(capacity) + " : i64, seqs = " + std::to_string(capacity) + " : i64";
+  }
+  std::unique_ptr<LaunchKernel> compile(ArrayRef<std::pair<StringRef, int64_t>> force = {}) const {
+    return LaunchKernel::compile(args(), body(), attributes(), force);
+  }
+};
+
+double rounded(const std::string &elem, double x) { return elem == "bf16" ? bf16ToFloat(floatToBf16(float(x))) : x; }
+
+class Product {
+public:
+  explicit Product(const Case &c, ArrayRef<std::pair<StringRef, int64_t>> force = {}) : c(c), kernel(c.compile(force)), across((c.k + 127) / 128), down((c.n + 127) / 128) {
+    drawRows();
+    for (size_t i = 0; i < c.weights(); ++i) {
+      w.push_back(c.fp8 ? randomE4m3(c.experts() * c.n * c.k, unsigned(2 + i)) : randomBf16(c.experts() * c.n * c.k, unsigned(2 + i)));
+      scales.emplace_back();
+      for (int64_t j = 0; j < c.experts() * down * across; ++j)
+        scales.back().push_back(c.fp8 ? 0.001f * float(1 + (j * 37 + int64_t(i)) % 29) : 1.0f);
+    }
+  }
+
+  void check(uint64_t seed = 1, int64_t ctas = 0) {
+    ASSERT_TRUE(kernel);
+    SCOPED_TRACE(kernel->schedule());
+    std::vector<Bytes> parts;
+    for (size_t i = 0; i < w.size(); ++i)
+      packWeight(i, parts);
+    Bytes offsets(size_t(c.experts() + 1) * 4), y(size_t(c.capacity * c.n) * width(), 0x7f);
+    int32_t at = 0;
+    for (int64_t e = 0; e <= c.experts(); ++e) {
+      std::memcpy(&offsets[size_t(e) * 4], &at, 4);
+      at += e < c.experts() ? int32_t(c.rows[size_t(e)]) : 0;
+    }
+    std::vector<Bytes *> refs{&x.bytes};
+    for (Bytes &part : parts)
+      refs.push_back(&part);
+    refs.push_back(&offsets), refs.push_back(&y);
+    kernel->run(refs, {}, seed, ctas);
+    compare(y);
+  }
+
+  Case c;
+  std::unique_ptr<LaunchKernel> kernel;
+
+private:
+  size_t width() const { return c.out == "bf16" ? 2 : 4; }
+  int64_t total() const { return std::accumulate(c.rows.begin(), c.rows.end(), int64_t(0)); }
+
+  /// Rows of no expert hold NaN.
+  void drawRows() {
+    x = c.xFp8 ? randomE4m3(c.capacity * c.k, 1) : randomBf16(c.capacity * c.k, 1);
+    size_t row = size_t(c.k) * (c.xFp8 ? 1 : 2);
+    std::fill(x.bytes.begin() + int64_t(row) * total(), x.bytes.end(), uint8_t(0xff));
+    if (!c.xFp8)
+      return;
+    for (int64_t i = 0; i < c.capacity * across; ++i)
+      xScales.push_back(0.01f * float(1 + i * 31 % 17));
+    x.bytes.resize(llvm::alignTo(x.bytes.size(), 256)); // parts of a value
+    auto *raw = reinterpret_cast<const uint8_t *>(xScales.data());
+    x.bytes.insert(x.bytes.end(), raw, raw + xScales.size() * 4);
+  }
+
+  const float &scale(size_t i, int64_t e, int64_t n, int64_t k) const {
+    return scales[i][size_t((e * down + n / 128) * across + k / 128)];
+  }
+
+  void packWeight(size_t i, std::vector<Bytes> &parts) const {
+    if (!c.fp8)
+      return parts.push_back(w[i].bytes);
+    parts.push_back(kernel->pack(unsigned(1 + i), 0, [&](ArrayRef<int64_t> at) { return &w[i].bytes[size_t((at[0] * c.n + at[1]) * c.k + at[2])]; }));
+    parts.push_back(kernel->pack(unsigned(1 + i), 1, [&](ArrayRef<int64_t> at) {
+      return reinterpret_cast<const uint8_t *>(&scale(i, at[0], at[1], at[2]));
+    }));
+  }
+
+  double expected(int64_t e, int64_t row, int64_t n, double &size) const {
+    double product[2] = {0, 0};
+    size = 0;
+    for (size_t i = 0; i < w.size(); ++i)
+      for (int64_t k = 0; k < c.k; ++k) {
+        double term = double(x.values[size_t(row * c.k + k)]) * (c.xFp8 ? double(xScales[size_t(row * across + k / 128)]) : 1) *
+                      double(w[i].values[size_t((e * c.n + n) * c.k + k)]) * double(scale(i, e, n, k));
+        product[i] += term, size += std::fabs(term);
+      }
+    if (!c.gated)
+      return product[0];
+    double gate = rounded(c.via, product[0]), up = rounded(c.via, product[1]);
+    size = size * (1 + std::fabs(gate) + std::fabs(up));
+    return gate / (1 + std::exp(-gate)) * up;
+  }
+
+  float at(const Bytes &y, int64_t row, int64_t n) const {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &y[size_t(row * c.n + n) * width()], width());
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return width() == 2 ? bf16ToFloat(uint16_t(bits)) : value;
+  }
+
+  void compare(const Bytes &y) const {
+    int64_t wrong = 0, row = 0;
+    for (int64_t e = 0; e < c.experts(); ++e)
+      for (int64_t r = 0; r < c.rows[size_t(e)]; ++r, ++row)
+        for (int64_t n = 0; n < c.n; ++n) {
+          double size = 0, want = expected(e, row, n, size), got = double(at(y, row, n));
+          double rounding = (width() == 2 ? 1.0 / 256 : 1e-6) * (c.via == "bf16" ? 4 : 1);
+          wrong += !(std::fabs(got - want) <= size * 1e-6 + std::fabs(want) * rounding);
+        }
+    EXPECT_EQ(wrong, 0);
+    auto touched = std::count_if(y.begin() + row * c.n * int64_t(width()), y.end(), [](uint8_t b) { return b != 0x7f; });
+    EXPECT_EQ(touched, 0) << "rows of no expert";
+  }
+
+  int64_t across, down;
+  Numbers x;
+  std::vector<float> xScales;
+  std::vector<Numbers> w;
+  std::vector<std::vector<float>> scales;
+};
+
+void check(const Case &c) { Product(c).check(); }
+
+} // namespace
+
+TEST(GroupedGemm, SkewedRows) {
+  for (auto out : {"bf16", "f32"})
+    check({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 200, .out = out});
+  check({.rows = {40, 0, 0, 0, 0, 0, 0, 0}, .capacity = 40, .n = 128, .k = 64});
+  check({.rows = {0, 0, 0, 0, 0, 0, 1}, .capacity = 8, .n = 320, .k = 72});
+  check({.rows = {13}, .capacity = 16, .n = 64, .k = 64});
+}
+
+TEST(GroupedGemm, MoreExpertsThanLanes) {
+  std::vector<int64_t> rows(70, 0);
+  rows[3] = 9, rows[31] = 1, rows[32] = 20, rows[69] = 2;
+  check({.rows = rows, .capacity = 32, .n = 64, .k = 64});
+}
+
+TEST(GroupedGemm, NoRows) { check({.rows = {0, 0, 0}, .capacity = 24, .n = 64, .k = 64}); }
+
+TEST(GroupedGemm, EverySchedule) {
+  for (uint64_t seed : {0, 1, 2, 3})
+    Product({.rows = {7, 0, 18, 5}, .capacity = 40, .n = 264, .k = 192}).check(seed, 2);
+}
+
+TEST(GroupedGemm, BlockScaled) {
+  check({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 320, .fp8 = true});
+  check({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 128, .gated = true, .fp8 = true});
+}
+
+TEST(GroupedGemm, BothScaled) {
+  check({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 320, .fp8 = true, .xFp8 = true});
+  check({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 128, .gated = true, .fp8 = true, .xFp8 = true});
+}
+
+TEST(GroupedGemm, Gated) {
+  for (auto via : {"f32", "bf16"})
+    check({.rows = {5, 0, 50, 17}, .capacity = 80, .n = 96, .k = 136, .gated = true, .via = via});
+}
+
+TEST(GroupedGemm, EveryRowTile) {
+  for (int64_t tokens : {8, 16, 32, 64, 128, 256}) {
+    Case c{.rows = {tokens + 3, 0, 2 * tokens - 1, 1}, .capacity = 3 * tokens + 3, .n = 136, .k = 64};
+    Product(c, {{"tokens", tokens}, {"bk", 64}, {"stages", 3}, {"warpgroups", tokens > 64 ? 2 : 4}, {"row_tiles", 6}}).check();
+  }
+}
+
+TEST(GroupedGemm, ReadsGatheredRows) {
+  Case c{.rows = {8}, .capacity = 8, .n = 64, .k = 64, .gated = true, .tokenOf = ", %t"};
+  EXPECT_EQ(LaunchKernel::whyIllegal(c.args(), c.body(), c.attributes()),
+            "rows of x are picked by token_of, and this kernel reads gathered rows (--dsv3-expand-experts gathers them)");
+}
+
+TEST(GroupedGemm, CountsTheWeightsOfExpertsWithRows) {
+  auto bytes = [](int64_t capacity) {
+    auto kernel = Case{.rows = std::vector<int64_t>(32), .capacity = capacity, .n = 64, .k = 128}.compile();
+    return kernel->cost().bytes;
+  };
+  EXPECT_EQ(bytes(4), 4 * 64 * 128 * 2 + 4 * (64 + 128) * 2 + 33 * 4);
+  EXPECT_EQ(bytes(64), 32 * 64 * 128 * 2 + 64 * (64 + 128) * 2 + 33 * 4);
+}
+
+/// Shapes of DeepSeek-V3 through ptxas: no spill, no serialised wgmma, and the shared memory that the launch asks for.
+static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bool gated, bool fp8, bool xFp8) {
+  Case c{.rows = std::vector<int64_t>(size_t(experts)), .capacity = capacity, .n = n, .k = k, .gated = gated, .fp8 = fp8, .xFp8 = xFp8};
+  auto kernel = c.compile();
+  ASSERT_TRUE(kernel);
+  SCOPED_TRACE(kernel->schedule());
+  Result<DeviceCode> code = kernel->assemble();
+  ASSERT_TRUE(bool(code)) << code.error().message;
+  ASSERT_EQ(code->kernels.size(), 1u);
+  EXPECT_EQ(code->kernels[0].dynamicShared, kernel->launch().smem);
+  EXPECT_EQ(code->kernels[0].threads, kernel->launch().threads);
+}
+
+TEST(GroupedCode, GateUp) {
+  for (int64_t capacity : {1, 8, 256, 512, 4096})
+    for (int fp8 : {0, 1, 2})
+      assemble(32, capacity, 2048, 7168, /*gated=*/true, fp8 > 0, fp8 > 1);
+}
+
+TEST(GroupedCode, Down) {
+  for (int64_t capacity : {8, 512, 4096})
+    for (int fp8 : {0, 1, 2})
+      assemble(32, capacity, 7168, 2048, /*gated=*/false, fp8 > 0, fp8 > 1);
+  assemble(256, 32768, 7168, 256, /*gated=*/false, /*fp8=*/false, /*xFp8=*/false);
+}
+
+} // namespace dsv3::codegen::test
