@@ -234,6 +234,19 @@ TEST_P(GroupedGemmTest, GatedMatchesReference) {
       whole = out;
     expectSameBits(out, whole, code.variant + " split");
   });
+
+  // Without token_of, rows are gathered already.
+  std::string rt = tensorText({320, c.k}, c.x);
+  auto inOrder = Kernel::compile("%x: " + rt + ", %g: " + gate.type + ", %u: " + up.type + ", %f: tensor<7xi32>",
+                                 "%o = kernel.empty : " + yt + "\n%r = kernel.grouped_gated_gemm ins(%x, %g, %u, %f : " + rt + ", " + gate.type + ", " +
+                                     up.type + ", tensor<7xi32>) outs(%o : " + yt + ") via " + name(c.x) + " site \"s\"");
+  ASSERT_TRUE(inOrder);
+  Buffer rows = Buffer::of(gathered, c.x);
+  forEachRun(*inOrder, [&](const Code &code, Split split) {
+    Buffer out(ref.size() * bytesOf(c.y));
+    inOrder->run(code, Buffers().add(rows).add(g).add(u).add(offsets).add(out).list, {}, split);
+    expectClose(out, c.y, ref, describe(c) + " " + code.variant + " in order", 5e-3);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GroupedGemmTest,
