@@ -105,11 +105,12 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   best.warpgroups = 0;
   double least = 1e30;
   // An accumulator takes tokens / 2 registers a thread and matrix; promoted ones (FP8) twice that, and the expanded
-  // operand 48 more, or the scales of x tokens / 2. Four consumer warpgroups leave 112 registers each, two leave 232.
+  // operand 48 more, or the scales of x tokens / 2. Four consumer warpgroups leave 112 registers each, two leave 232, of
+  // which the rest of the kernel takes 60.
   int64_t accumulators = p.weights * tokens / 2 * (p.weightBytes == 1 ? 2 : 1) + (p.xBytes == 1 ? tokens / 2 : 0);
   for (int64_t warpgroups : {4, 2, 1}) {
     bool expands = p.weightBytes < p.xBytes;
-    if (accumulators > (warpgroups < 4 ? 136 : expands ? 32 : 64) || (warpgroups == 4 && expands && p.weights > 1))
+    if (accumulators > (warpgroups < 4 ? (p.xBytes == 1 ? 160 : 136) : expands ? 32 : 64) || (warpgroups == 4 && expands && p.weights > 1))
       continue;
     for (int64_t bk : {256, 128, 64}) {
       ColsSchedule s;

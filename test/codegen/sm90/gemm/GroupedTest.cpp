@@ -241,7 +241,7 @@ static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bo
 }
 
 TEST(GroupedCode, GateUp) {
-  for (int64_t capacity : {1, 8, 256, 512, 4096})
+  for (int64_t capacity : {1, 8, 256, 512, 1024, 4096})
     for (int fp8 : {0, 1, 2})
       assemble(32, capacity, 2048, 7168, /*gated=*/true, fp8 > 0, fp8 > 1);
 }
