@@ -41,8 +41,8 @@ std::string_view name(ComputeType dtype) { return dtype == ComputeType::F32 ? "f
 std::string_view name(Determinism determinism) { return determinism == Determinism::Batch ? "batch" : "run"; }
 
 Status resolve(CompileOptions &o, int64_t maxPosition) {
-  if (o.quant != "none")
-    return unsupportedError("expected --quant none, got '" + o.quant + "'");
+  if (o.quant != "none" && o.quant != "fp8-block")
+    return unsupportedError("expected --quant none or fp8-block, got '" + o.quant + "'");
   for (Status s : {expectRange("--max-batch", o.maxBatch, 1, mostSequences),
                    expectRange("--max-model-len", o.maxModelLen, 1, mostTokens),
                    expectRange("--prefill-chunk", o.prefillChunk, 1, mostTokens), expectRange("--jobs", o.jobs, 0, 1024)})

@@ -4,8 +4,9 @@
     test/gpu/prepare.py OUT        # then carry OUT and build/bin to the machine, and there:
     DSV3_GPU=OUT python3 -m pytest test/gpu
 
-OUT gets bf16.dsv3, fp8-block.dsv3 and reference.npz: for each golden prompt followed by its greedy text, and for one
-text of 4000 tokens, the logits of every position (float16; of the last 128 positions where the text is longer).
+OUT gets bf16.dsv3, fp8-block.dsv3 and reference.npz: for each golden prompt followed by its greedy text the float32 logits
+of every position (as float16), for one text of 4000 tokens those of the last 128; and under X.kl the divergence of
+the x86 target's bf16 at these positions, which is what bf16 costs.
 """
 import os
 import sys
@@ -20,8 +21,19 @@ import safetensors_np  # noqa: E402
 import tools  # noqa: E402
 
 LONGEST = 4000
-KEPT = 128  # positions of a long text
+KEPT = 128  # positions of the longest text
 SIZES = ("--max-model-len=4160", "--max-batch=64")
+
+
+def log_softmax(logits):
+    x = logits.astype(np.float64)
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def divergence(want, got):
+    p, q = log_softmax(want), log_softmax(got)
+    return (np.exp(p) * (p - q)).sum(-1)
 
 
 def long_text(goldens):
@@ -50,9 +62,12 @@ def reference(out):
     arrays = {}
     with tempfile.TemporaryDirectory() as folder:
         f32 = tools.compile_model(contract.TINY, os.path.join(folder, "f32.dsv3"), "--dtype=f32", *SIZES)
-        for name, (ids, _) in texts(goldens).items():
-            logits = tools.forward(f32, ids)[1]["logits"]
-            arrays[name] = logits[-KEPT:].astype(np.float16)
+        bf16 = tools.compile_model(contract.TINY, os.path.join(folder, "bf16.dsv3"), "--dtype=bf16", *SIZES)
+        for name, (ids, start) in texts(goldens).items():
+            kept = KEPT if start == LONGEST else len(ids)
+            want, got = (tools.forward(artifact, ids)[1]["logits"][-kept:] for artifact in (f32, bf16))
+            arrays[name] = want.astype(np.float16)
+            arrays[name + ".kl"] = divergence(want, got)
     np.savez_compressed(os.path.join(out, "reference.npz"), **arrays)
 
 

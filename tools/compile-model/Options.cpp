@@ -35,7 +35,7 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("--target", texts.targets, "What to compile for, the preferred first: " + codegen::targetNames())->delimiter(',');
   app.add_option("--cpu-features", texts.cpuFeatures, "Only this code variant: " + variantNames() + "; default: all, chosen at load");
   app.add_option("--dtype", texts.dtype, "Type of activations and plain weights: bf16 or f32");
-  app.add_option("--quant", o.quant, "Quantisation of activations: none");
+  app.add_option("--quant", o.quant, "Quantisation of activations: none, or fp8-block (sm_90a): what meets FP8 weights, per token and 128 channels");
   app.add_option("--determinism", texts.determinism, "batch: a request has the same bits alone and among others; run: less strict");
   app.add_option("--max-batch", o.maxBatch, "Sequences of a step");
   app.add_option("--max-model-len", o.maxModelLen, "Tokens of a sequence, prompt and answer");
@@ -87,13 +87,17 @@ Status checkTargets(CommandLine &line, const Texts &texts) {
   return {};
 }
 
-Status checkQuant(const std::string &quant) {
-  static const char *const planned[] = {"fp8-block", "w8a8", "w4a8-experts"};
-  if (quant == "none")
-    return {};
+Status checkQuant(const CompileOptions &options, const std::vector<std::string> &targets) {
+  static const char *const planned[] = {"w8a8", "w4a8-experts"};
+  const std::string &quant = options.quant;
   if (std::find(std::begin(planned), std::end(planned), quant) != std::end(planned))
-    return unsupportedError("--quant: '" + quant + "' is not supported, only none");
-  return usageError("--quant: expected none, got '" + printable(quant) + "'");
+    return unsupportedError("--quant: '" + quant + "' is not supported, only none and fp8-block");
+  if (quant != "none" && quant != "fp8-block")
+    return usageError("--quant: expected none or fp8-block, got '" + printable(quant) + "'");
+  for (const std::string &target : targets)
+    if (quant == "fp8-block" && target != "sm_90a")
+      return unsupportedError("--quant: fp8-block needs --target=sm_90a alone, got " + target + " as well; its kernels multiply bf16 or f32");
+  return {};
 }
 
 Status check(CommandLine &line, const Texts &texts) {
@@ -107,9 +111,9 @@ Status check(CommandLine &line, const Texts &texts) {
   line.compile.determinism = *determinism;
   if (line.compile.jobs < 1)
     return usageError("--jobs: expected 1 or more, got " + std::to_string(line.compile.jobs));
-  if (Status s = checkQuant(line.compile.quant); !s)
-    return s;
   if (Status s = checkTargets(line, texts); !s)
+    return s;
+  if (Status s = checkQuant(line.compile, line.targets); !s)
     return s;
   return checkStages(line);
 }

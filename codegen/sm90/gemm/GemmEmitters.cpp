@@ -275,12 +275,12 @@ public:
   }
 
 protected:
-  /// Four pages a tile, as wgmma's N ends at 256; promoted sums need the registers of two.
+  /// Two pages a tile: four, where wgmma's N ends, spill beside the two paths of keys and values.
   DictionaryAttr config(Operation *op) const override {
     KvExpandSpec e = specOf(op);
     ColsSchedule s;
     s.warpgroups = std::max(e.nope, e.values) > 64 ? 2 : 1;
-    s.tokens = KvExpandSpec::kPage * std::min<int64_t>(e.blockScaled ? 2 : 4, keyBlocks(op) >= 4 ? 4 : keyBlocks(op) >= 2 ? 2 : 1);
+    s.tokens = KvExpandSpec::kPage * std::min<int64_t>(2, keyBlocks(op));
     s.bk = e.blockScaled ? 128 : 64;
     e.schedule = s;
     int64_t one = stageBytes(kvExpandShape(e, 1), s);
