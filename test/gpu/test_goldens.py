@@ -36,7 +36,9 @@ def test_4000_tokens_cost_what_bf16_costs_on_x86(runs, reference):
     """The model was trained on 1024 positions: here choices are close everywhere, and bf16 alone moves them."""
     kl, x86 = divergence(reference["4000"], runs["4000"][1][-prepare.KEPT:]), reference["4000.kl"]
     print(f"median KL {np.median(kl):.1e}, mean {kl.mean():.1e}; x86 bf16 {np.median(x86):.1e}, {x86.mean():.1e}")
-    assert np.median(kl) < 3 * np.median(x86) and kl.mean() < 3 * x86.mean() + contract.BF16_MEAN_KL
+    same = (reference["4000"].argmax(-1) == runs["4000"][1][-prepare.KEPT:].argmax(-1)).mean()
+    print(f"{same:.1%} of the greedy choices agree")
+    assert np.median(kl) < 2 * np.median(x86) and same > 0.95
 
 
 @pytest.mark.parametrize("name", contract.PROMPTS)
@@ -69,10 +71,13 @@ def test_decode_agrees_with_prefill(bf16, goldens, name):
 
 
 def test_fp8_activations(fp8_block, w8a8_goldens):
+    """Over the 20 best choices of every prompt position, which is what the goldens keep."""
     every = []
     for name in contract.PROMPTS:
         logits = tools.forward(fp8_block, w8a8_goldens[f"{name}.input_ids"], CUDA)[1]["logits"]
-        kl = divergence(w8a8_goldens[f"{name}.last_logits"], logits[-1])
-        print(f"{name}: KL {kl:.1e}")
+        ids = w8a8_goldens[f"{name}.top20_ids"].astype(np.int64)
+        kl = divergence(w8a8_goldens[f"{name}.top20_logits"], np.take_along_axis(logits, ids, -1))
+        print(f"{name}: mean KL {kl.mean():.1e}, median {np.median(kl):.1e}, worst {kl.max():.1e}")
         every.append(kl)
-    assert np.mean(every) < W8A8_MEAN_KL
+    every = np.concatenate(every)
+    assert every.mean() < W8A8_MEAN_KL and np.median(every) < W8A8_MEAN_KL / 50

@@ -128,7 +128,7 @@ std::string GemmProblem::whyIllegal() const {
   return {};
 }
 
-int64_t GemmProblem::split() const { return grouped ? 1 : decode ? splitOfWeight(shape) : splitOfChunk(shape); }
+int64_t GemmProblem::split() const { return decode && !grouped ? splitOfWeight(shape) : 1; }
 
 std::string GemmProblem::chain() const {
   int64_t parts = split();

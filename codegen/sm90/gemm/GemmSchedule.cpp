@@ -150,29 +150,6 @@ int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
   return best;
 }
 
-int64_t splitOfChunk(const GemmShape &p, const GpuModel &gpu) {
-  bool byRows = p.weights == 1 && p.batch == 1 && p.weightBytes == p.xBytes;
-  auto costOf = [&](int64_t split) { // relative to no split
-    double cost = 0;
-    for (int64_t tokens : {512, 4096}) {
-      GemmShape chunk = p;
-      chunk.rows = tokens;
-      double whole = estimate(chunk, chooseCols(chunk, 1, tokens, gpu), gpu);
-      if (byRows)
-        whole = std::min(whole, estimate(chunk, chooseRows(chunk, gpu), gpu));
-      cost += estimate(chunk, chooseCols(chunk, split, 128, gpu), gpu) / whole;
-    }
-    return cost;
-  };
-  int64_t best = 1;
-  double least = 2 * 0.955; // must earn its exchange
-  for (int64_t split : {2, 4, 8})
-    if (p.k / split >= 512)
-      if (double cost = costOf(split); cost < least)
-        least = cost, best = split;
-  return best;
-}
-
 ColsSchedule chooseCols(const GemmShape &p, int64_t split, int64_t maxTokens, const GpuModel &gpu) {
   int64_t covers = 8; // one tile for all rows reads every weight once
   while (covers < p.rows && covers < maxTokens)

@@ -68,8 +68,6 @@ RowsSchedule chooseRows(const GemmShape &, const GpuModel & = {});
 /// CTAs that share K: a function of the weight alone, so that the bits of a result do not depend on how many tokens
 /// there are.
 int64_t splitOfWeight(const GemmShape &, const GpuModel & = {});
-/// The same for chunks of prompts: weights of few rows, where even many tokens make few tiles.
-int64_t splitOfChunk(const GemmShape &, const GpuModel & = {});
 /// The token tile follows from the capacity (at most `maxTokens`), the rest from the cost.
 ColsSchedule chooseCols(const GemmShape &, int64_t split, int64_t maxTokens, const GpuModel & = {});
 

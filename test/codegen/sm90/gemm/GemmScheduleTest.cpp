@@ -25,7 +25,6 @@ TEST(GemmSchedule, SplitDependsOnTheWeightAlone) {
   for (auto [n, k] : kWeights)
     for (int64_t rows : {1, 8, 32, 64, 128, 256, 4096}) {
       EXPECT_EQ(splitOfWeight(shape(rows, n, k)), splitOfWeight(shape(1, n, k))) << n << " x " << k << ", " << rows << " rows";
-      EXPECT_EQ(splitOfChunk(shape(rows, n, k)), splitOfChunk(shape(1, n, k))) << n << " x " << k << ", " << rows << " rows";
     }
 }
 
@@ -36,7 +35,7 @@ TEST(GemmSchedule, FitsSharedMemoryAndRegisters) {
       for (int64_t bytes : {1, 2})
         for (int64_t rows : {1, 8, 32, 64, 128, 256, 4096}) {
           GemmShape p = shape(rows, n, k, weights, bytes);
-          for (int64_t split : {int64_t(1), splitOfWeight(p), splitOfChunk(p)}) {
+          for (int64_t split : {int64_t(1), splitOfWeight(p)}) {
             ColsSchedule s = chooseCols(p, split, 256);
             ASSERT_GT(s.warpgroups, 0);
             EXPECT_LE(s.stages * (stageBytes(p, s) + 16) + s.exchangeBytes(weights) + s.stagingBytes(), gpu.sharedBytes) << n << " x " << k;
@@ -47,12 +46,6 @@ TEST(GemmSchedule, FitsSharedMemoryAndRegisters) {
           RowsSchedule r = chooseRows(p);
           EXPECT_LE(r.stages * stageBytes(p, r), gpu.sharedBytes - 2048);
         }
-}
-
-TEST(GemmSchedule, ChunksOfNarrowWeightsShareK) {
-  EXPECT_GT(splitOfChunk(shape(512, 256, 7168)), 1); // the router
-  EXPECT_EQ(splitOfChunk(shape(512, 24576, 1536)), 1);
-  EXPECT_EQ(splitOfChunk(shape(512, 7168, 16384)), 1);
 }
 
 TEST(GemmSchedule, ManyTokensTakeTheWideTile) {
