@@ -15,6 +15,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+ANCHORS = os.path.relpath(os.path.join(ROOT, "bench", "anchors", "h200.csv"))  # it stands in the results
 LISTS = ("sanitize", "small", "rows", "dense", "experts", "decode", "decode-batch", "prefill")
 CHECKED_ONLY = ("sanitize", "small")
 
@@ -42,7 +43,7 @@ def measure(args):
     for name in args.lists:
         command = [tool(args, "dsv3-bench"), "kernel", os.path.join(args.packs, name), "--check"]
         command += [] if name in CHECKED_ONLY else ["--time"]
-        command += ["--anchors", os.path.join(ROOT, "bench", "anchors", "h200.csv"), "--commit", args.commit]
+        command += ["--anchors", ANCHORS, "--commit", args.commit]
         command += ["--json", os.path.join(args.out, f"sm90-{name}.json")] + (["--filter", args.filter] if args.filter else [])
         print(f"== {name}", flush=True)
         if subprocess.run(command).returncode:
@@ -57,7 +58,7 @@ def sanitize(args):
         print(f"== {check}", flush=True)
         command = ["compute-sanitizer", "--tool", check, "--error-exitcode", "9"]
         command += [tool(args, "dsv3-bench"), "kernel", os.path.join(args.packs, "sanitize"), "--check", "--one-process"]
-        command += ["--anchors", os.path.join(ROOT, "bench", "anchors", "h200.csv")] + (["--filter", args.filter] if args.filter else [])
+        command += ["--anchors", ANCHORS] + (["--filter", args.filter] if args.filter else [])
         if subprocess.run(command).returncode:
             failed.append(check)
     return failed
