@@ -40,7 +40,7 @@ class Products : public ::testing::TestWithParam<Product> {};
 
 TEST_P(Products, Assemble) {
   const Product &p = GetParam();
-  std::unique_ptr<DeviceKernel> kernel = DeviceKernel::compile(p.args, p.body, p.attributes);
+  std::unique_ptr<LaunchKernel> kernel = LaunchKernel::compile(p.args, p.body, p.attributes);
   ASSERT_TRUE(kernel);
   SCOPED_TRACE(kernel->schedule());
   assembleKernels(kernel->kernel()->getParentOp());
