@@ -209,7 +209,8 @@ def test_compile_bad_flags(tmp_path, mentions, flag):
 
 
 @pytest.mark.parametrize("mentions,flag", [("sparc", "--target=sparc"), ("sse2", "--cpu-features=sse2"),
-                                           ("nonsense", "--quant=nonsense")])
+                                           ("nonsense", "--quant=nonsense"),
+                                           ("sm_90a alone", "--quant=fp8-block"), ("w8a8", "--quant=w8a8")])
 def test_compile_unsupported(tmp_path, mentions, flag):
     refuse_compile((USAGE, UNSUPPORTED), mentions, tmp_path / "out.dsv3", flag)
     assert not os.listdir(tmp_path)

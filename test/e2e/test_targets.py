@@ -93,3 +93,17 @@ def test_report(checkpoint, tmp_path):
 def test_wrong_targets(tmp_path, codes, mentions, flags):
     tools.refuse(codes, mentions, "compile-model", contract.TINY, "-o", tmp_path / "out.dsv3", *flags)
     assert not os.listdir(tmp_path)
+
+
+def test_fp8_activations_need_fp8_weights(tmp_path, tmp_path_factory):
+    checkpoint = tmp_path_factory.mktemp("plain") / "checkpoint"
+    script = os.path.join(contract.HERE, "make_checkpoint.py")
+    subprocess.run([sys.executable, script, os.path.join(contract.TINY, "config.json"), checkpoint, "--layers", "1", "--dense", "1", "--no-mtp",
+                    "--bf16", "--fill", "random"], check=True, stdout=subprocess.DEVNULL)
+    tools.refuse(UNSUPPORTED, ("fp8-block", "has none"), "compile-model", checkpoint, "-o", tmp_path / "out.dsv3", "--target=sm_90a",
+                 "--quant=fp8-block", *SMALL)
+    assert not os.listdir(tmp_path)
+
+
+def test_fp8_activations_are_in_the_manifest(artifacts, checkpoint):
+    assert tools.manifest(artifacts.get(checkpoint, "--target=sm_90a", "--quant=fp8-block", *SMALL))["config"]["quant"] == "fp8-block"

@@ -161,7 +161,19 @@ private:
     return writeManifest(makeManifest(info(), targets, common), folder);
   }
 
+  /// Quantising what meets FP8 weights does nothing to a checkpoint without them: say so, rather than not do what was asked.
+  Status checkQuant(ModuleOp module) const {
+    if (options.quant == "none")
+      return {};
+    for (auto weight : module.getOps<ir::WeightOp>())
+      if (ir::getScheme(weight.getTensorType()))
+        return {};
+    return unsupportedError("--quant: fp8-block needs weights in FP8 blocks, the checkpoint has none; compile with --quant=none");
+  }
+
   Status runStages(ModuleOp module) {
+    if (Status s = checkQuant(module); !s)
+      return s;
     if (Status s = checkTaps(module, options.taps); !s)
       return usageError("--taps: " + s.error().message);
     PipelineRequest request;
