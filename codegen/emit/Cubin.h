@@ -65,8 +65,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> lowerDevice(mlir::Operation *module);
 
 /// Compiles every `nvvm.kernel` of `module`, which stays as it is; what it may hold says `lowerDevice`. Kernels share
 /// globals and helper functions of the module, not code. Internal error: as `lowerDevice`; a call into a library; ptxas refuses its input; a kernel that
-/// spills or uses local memory, or whose wgmma ptxas serialised or whose setmaxnreg it ignored, unless the kernel has the
-/// unit attribute dsv3.may_spill: names the kernel and quotes ptxas. Unsupported error: `options.ptxas` was given and
+/// spills or uses local memory, or whose wgmma ptxas serialised or whose setmaxnreg it ignored: names the kernel and quotes ptxas. Unsupported error: `options.ptxas` was given and
 /// is not a program.
 Result<DeviceCode> emitDevice(mlir::Operation *module, const DeviceOptions &options);
 

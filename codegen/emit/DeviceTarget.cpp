@@ -1,5 +1,6 @@
 #include "codegen/emit/DeviceTarget.h"
 
+#include "codegen/emit/FirstError.h"
 #include "codegen/emit/Object.h"
 #include "codegen/targets/Targets.h"
 
@@ -8,8 +9,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <mutex>
 
 using namespace mlir;
 
@@ -103,18 +102,9 @@ Status lowerDeviceKernels(ModuleOp module) {
     return {};
   PassManager pm(module.getContext());
   choice->lower(pm.nest<gpu::GPUModuleOp>());
-  std::string first;
-  std::mutex mutex; // nested pipelines run on several threads
-  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &d) -> LogicalResult {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (d.getSeverity() != DiagnosticSeverity::Error)
-      return failure();
-    if (first.empty())
-      first = d.str();
-    return success();
-  });
+  FirstError error(module.getContext());
   if (failed(pm.run(module)))
-    return internalError("kernels of " + choice->name + " do not lower: " + (first.empty() ? "no message" : first));
+    return internalError("kernels of " + choice->name + " do not lower: " + error.message());
   return {};
 }
 

@@ -1,6 +1,8 @@
 // The linker as a child process, and what its output must look like.
 #include "codegen/emit/Object.h"
 
+#include "codegen/emit/Parallel.h"
+
 #include "runtime/core/Json.h"
 
 #include "llvm/ADT/ScopeExit.h"
@@ -9,10 +11,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <atomic>
-#include <mutex>
-#include <thread>
 
 #ifndef DSV3_LLD
 #define DSV3_LLD ""
@@ -123,21 +121,9 @@ Result<std::vector<SharedObject>> emitVariants(ModuleOp module, rt::ModuleOp hos
     std::string name = variant.getSymName().value_or("").str();
     objects.push_back({name, folder + "/" + name + ".so"});
   }
-  std::vector<Status> results(objects.size());
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i; (i = next++) < objects.size();)
-      results[i] = emitOne(modules[i], host, objects[i]);
-  };
-  std::vector<std::thread> threads;
-  for (int t = 1; t < jobs; ++t)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &t : threads)
-    t.join();
-  for (Status &s : results)
-    if (!s)
-      return s.error();
+  auto emit = [&](size_t i) { return emitOne(modules[i], host, objects[i]); };
+  if (Status s = runAll(objects.size(), jobs, emit); !s)
+    return s.error();
   return objects;
 }
 

@@ -1,6 +1,8 @@
 // Device functions to the LLVM dialect: what upstream would send to a library, or not lower at all, goes first.
 #include "codegen/emit/Cubin.h"
 
+#include "codegen/emit/FirstError.h"
+
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -9,8 +11,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
-
-#include <mutex>
 
 using namespace mlir;
 
@@ -197,17 +197,8 @@ static void addPasses(PassManager &pm) {
 Result<OwningOpRef<ModuleOp>> lowerDevice(Operation *module) {
   OwningOpRef<ModuleOp> device = copy(module);
   MLIRContext *context = module->getContext();
-  std::string first;
-  std::mutex mutex; // passes on functions run on several threads
-  ScopedDiagnosticHandler handler(context, [&](Diagnostic &d) -> LogicalResult {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (d.getSeverity() != DiagnosticSeverity::Error)
-      return failure();
-    if (first.empty())
-      first = d.str();
-    return success();
-  });
-  auto failedTo = [&](const char *what) { return internalError(std::string("device code does not ") + what + ": " + (first.empty() ? "no message" : first)); };
+  FirstError error(context);
+  auto failedTo = [&](const char *what) { return internalError(std::string("device code does not ") + what + ": " + error.message()); };
   RewritePatternSet patterns(context);
   populateDevicePatterns(patterns);
   if (failed(applyPatternsGreedily(*device, std::move(patterns))))

@@ -1,5 +1,7 @@
 #include "codegen/emit/Object.h"
 
+#include "codegen/emit/FirstError.h"
+#include "codegen/emit/LlvmModule.h"
 #include "codegen/emit/RtToLlvm.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -9,14 +11,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/Analysis/TargetLibraryInfo.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Verifier.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
-#include "llvm/TargetParser/Triple.h"
 
 #include <mutex>
 
@@ -35,18 +30,9 @@ Status lowerKernels(ModuleOp module) {
   kernels.addPass(createArithToLLVMConversionPass());
   kernels.addPass(createConvertControlFlowToLLVMPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());
-  std::string first;
-  std::mutex mutex; // nested pipelines run on several threads
-  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &d) -> LogicalResult {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (d.getSeverity() != DiagnosticSeverity::Error)
-      return failure();
-    if (first.empty())
-      first = d.str();
-    return success();
-  });
+  FirstError error(module.getContext());
   if (failed(pm.run(module)))
-    return internalError("kernels do not lower to the LLVM dialect: " + (first.empty() ? "no message" : first));
+    return internalError("kernels do not lower to the LLVM dialect: " + error.message());
   return {};
 }
 
@@ -62,30 +48,6 @@ void initialiseTarget() {
   });
 }
 
-Result<std::unique_ptr<llvm::TargetMachine>> createMachine(const CpuVariant &variant) {
-  initialiseTarget();
-  llvm::Triple triple("x86_64-unknown-linux-gnu");
-  std::string error;
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return internalError("LLVM has no x86-64 back end: " + error);
-  llvm::TargetOptions options;
-  // Fusing a multiply and an add where the kernel asked for two roundings would change bits between variants.
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(triple, variant.cpu, variant.features, options, llvm::Reloc::PIC_,
-                                                                          std::nullopt, llvm::CodeGenOptLevel::Aggressive));
-  if (!machine)
-    return internalError("LLVM does not know the processor " + variant.cpu.str());
-  return machine;
-}
-
-/// No library stands behind the code, so no pass may introduce a call to one.
-llvm::TargetLibraryInfoImpl noLibrary(const llvm::Triple &triple) {
-  llvm::TargetLibraryInfoImpl info(triple);
-  info.disableAllFunctions();
-  return info;
-}
-
 void setAttributes(llvm::Module &module, const CpuVariant &variant) {
   for (llvm::Function &f : module) {
     if (f.isDeclaration())
@@ -99,52 +61,22 @@ void setAttributes(llvm::Module &module, const CpuVariant &variant) {
   }
 }
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  llvm::TargetLibraryInfoImpl library = noLibrary(module.getTargetTriple());
-  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graphs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graphs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
-}
-
-Result<std::string> assemble(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream os(bytes);
-  llvm::legacy::PassManager passes;
-  passes.add(new llvm::TargetLibraryInfoWrapperPass(noLibrary(module.getTargetTriple())));
-  if (machine.addPassesToEmitFile(passes, os, nullptr, llvm::CodeGenFileType::ObjectFile))
-    return internalError("LLVM cannot write x86-64 objects");
-  passes.run(module);
-  return std::string(bytes.data(), bytes.size());
-}
 } // namespace
 
 /// Adds the host program to what is in `module`, and makes an object of both.
 static Result<std::string> compileWith(llvm::Module &module, rt::ModuleOp host, const CpuVariant &variant, KernelsIn kernels) {
-  Result<std::unique_ptr<llvm::TargetMachine>> machine = createMachine(variant);
+  initialiseTarget();
+  Result<std::unique_ptr<llvm::TargetMachine>> machine = createMachine("x86_64-unknown-linux-gnu", variant.cpu, variant.features);
   if (!machine)
     return machine.error();
-  module.setSourceFileName("dsv3"); // stands in the object: no paths, so that rebuilds are byte-identical
-  module.setTargetTriple((*machine)->getTargetTriple());
-  module.setDataLayout((*machine)->createDataLayout());
+  setMachine(module, **machine);
   module.setPICLevel(llvm::PICLevel::BigPIC);
   if (Status s = addHostProgram(host, variant.name, kernels, module); !s)
     return s.error();
   setAttributes(module, variant);
-  std::string why;
-  llvm::raw_string_ostream os(why);
-  if (llvm::verifyModule(module, &os))
-    return internalError("code of variant " + variant.name.str() + " is not valid LLVM IR: " + why);
-  optimise(module, **machine);
-  return assemble(module, **machine);
+  if (Status s = optimise(module, **machine, "code of variant " + variant.name.str()); !s)
+    return s.error();
+  return writeCode(module, **machine, llvm::CodeGenFileType::ObjectFile);
 }
 
 Result<std::string> compileVariant(ModuleOp variantModule, rt::ModuleOp host, const CpuVariant &variant) {

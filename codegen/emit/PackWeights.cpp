@@ -1,15 +1,14 @@
 #include "codegen/emit/PackWeights.h"
 
+#include "codegen/emit/Parallel.h"
 #include "dialects/kernel/Layout.h"
 #include "runtime/core/Hash.h"
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
 #include <sys/mman.h>
-#include <thread>
 #include <unistd.h>
 
 using namespace mlir;
@@ -201,34 +200,22 @@ Result<PackedFile> packWeights(ModuleOp module, const WeightData &data, const st
   if (!file)
     return file.error();
 
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  Status first;
-  auto work = [&] {
-    for (size_t i; (i = next++) < readers.size();) {
-      kernel::WeightOp op = result.weights[i].op;
-      char *place = (*file)->data() + op.getOffset();
-      Status s = packWeight(*readers[i], op.getTensorType(), place);
-      if (s)
-        result.weights[i].hash = hashHex({place, size_t(op.getBytes())});
-      std::lock_guard<std::mutex> lock(mutex);
-      if (!s && first)
-        first = Error{s.error().code, s.error().code == ExitCode::Internal ? "weight @" + op.getSymName().str() + ": " + s.error().message
-                                                                           : s.error().message};
-      if (!first)
-        return;
-      if (progress)
-        progress(int64_t(op.getBytes()));
+  std::mutex mutex; // of `progress`
+  auto pack = [&](size_t i) -> Status {
+    kernel::WeightOp op = result.weights[i].op;
+    char *place = (*file)->data() + op.getOffset();
+    if (Status s = packWeight(*readers[i], op.getTensorType(), place); !s) {
+      bool named = s.error().code != ExitCode::Internal; // other errors name the tensor and its file
+      return named ? s : internalError("weight @" + op.getSymName().str() + ": " + s.error().message);
     }
+    result.weights[i].hash = hashHex({place, size_t(op.getBytes())});
+    std::lock_guard<std::mutex> lock(mutex);
+    if (progress)
+      progress(int64_t(op.getBytes()));
+    return {};
   };
-  std::vector<std::thread> threads;
-  for (int t = 1; t < jobs; ++t)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &t : threads)
-    t.join();
-  if (!first)
-    return first.error();
+  if (Status s = codegen::runAll(readers.size(), jobs, pack); !s)
+    return s.error();
   result.hash = hashHex({(*file)->data(), size_t(bytes)});
   return result;
 }

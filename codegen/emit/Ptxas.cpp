@@ -114,7 +114,7 @@ static Status checkHot(const DeviceKernel &kernel, const AssemblerLog &log) {
   return {};
 }
 
-Status assemble(const Assembler &assembler, DeviceKernel &kernel, bool hot) {
+Status assemble(const Assembler &assembler, DeviceKernel &kernel) {
   Result<std::string> input = temporaryFile("ptx"), output = temporaryFile("cubin"), log = temporaryFile("log");
   llvm::scope_exit clean([&] {
     for (Result<std::string> *file : {&input, &output, &log})
@@ -144,9 +144,8 @@ Status assemble(const Assembler &assembler, DeviceKernel &kernel, bool hot) {
   Result<AssemblerLog> parsed = parseAssemblerLog(text, kernel.symbol);
   if (!parsed)
     return parsed.error();
-  if (hot)
-    if (Status s = checkHot(kernel, *parsed); !s)
-      return s;
+  if (Status s = checkHot(kernel, *parsed); !s)
+    return s;
   kernel.resources = parsed->resources;
   kernel.cubin = readFile(*output);
   if (kernel.cubin.empty())

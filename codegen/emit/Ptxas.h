@@ -25,7 +25,7 @@ struct AssemblerLog {
 /// Reads the output of `ptxas -v` for kernel `symbol`. Internal error when the kernel's register count is not in it.
 Result<AssemblerLog> parseAssemblerLog(llvm::StringRef log, llvm::StringRef symbol);
 
-/// The cubin of one kernel; fills its `resources`. `hot`: spills, local memory and complaints are errors.
-Status assemble(const Assembler &assembler, DeviceKernel &kernel, bool hot);
+/// The cubin of one kernel; fills its `resources`. Spills, local memory and complaints are errors.
+Status assemble(const Assembler &assembler, DeviceKernel &kernel);
 
 } // namespace dsv3::codegen

@@ -35,6 +35,11 @@ def bf16():
 
 
 @pytest.fixture(scope="session")
+def bf16_experts():
+    return artifact_or_skip("bf16-experts")
+
+
+@pytest.fixture(scope="session")
 def fp8_block():
     return artifact_or_skip("fp8-block")
 

@@ -4,10 +4,17 @@
     test/gpu/prepare.py OUT        # then carry OUT and build/bin to the machine, and there:
     DSV3_GPU=OUT python3 -m pytest test/gpu
 
-OUT gets bf16.dsv3, fp8-block.dsv3 and reference.npz: for each golden prompt followed by its greedy text the float32 logits
-of every position (as float16), for one text of 4000 tokens those of the last 128; and under X.kl the divergence of
-the x86 target's bf16 at these positions, which is what bf16 costs.
+OUT gets bf16.dsv3, fp8-block.dsv3, bf16-experts.dsv3 (bf16 that also gives away which experts it chose; it shares the
+weights of bf16.dsv3) and reference.npz:
+
+- X: for each golden prompt followed by its greedy text the float32 logits of every position (as float16), for one text
+  of 4000 tokens those of the last 128; X.kl the divergence of the x86 target's bf16 at these positions, which is what
+  bf16 costs;
+- 4000.experts, 4000.bf16_experts: the experts that x86 chooses in float32 and bf16, sorted, [4000, layers, experts a token];
+- X.w8a8_kl: for each golden prompt the divergence of the interpreter, with FP8 activations as our IR has them, from the
+  W8A8 goldens, over the 20 best choices of every position; X.w8a8_last_kl: of its last position, over all.
 """
+import filecmp
 import os
 import sys
 import tempfile
@@ -22,6 +29,7 @@ import tools  # noqa: E402
 
 LONGEST = 4000
 KEPT = 128  # positions of the longest text
+EXPERTS = r"--taps=l\d+\.route\.ids"
 SIZES = ("--max-model-len=4160", "--max-batch=64")
 
 
@@ -52,22 +60,65 @@ def texts(goldens):
     return found
 
 
+def experts(taps):
+    """[T, layers, experts a token], sorted: their order within a token says nothing. The MTP module's layer is left out."""
+    layers = sorted((k for k in taps if k.endswith(".route.ids")), key=lambda k: int(k[1:].split(".")[0]))
+    rows = max(len(taps[k]) for k in layers)
+    return np.stack([np.sort(taps[k], -1) for k in layers if len(taps[k]) == rows], 1).astype(np.uint8)
+
+
+def over_best(goldens, name, logits):
+    """Divergence from the W8A8 goldens at every prompt position, over the 20 best choices, which is what they keep."""
+    ids = goldens[f"{name}.top20_ids"].astype(np.int64)
+    return divergence(goldens[f"{name}.top20_logits"], np.take_along_axis(logits, ids, -1))
+
+
 def compile_artifacts(out):
-    for name, flags in {"bf16": (), "fp8-block": ("--quant=fp8-block",)}.items():
+    for name, flags in {"bf16": (), "fp8-block": ("--quant=fp8-block",), "bf16-experts": (EXPERTS,)}.items():
         tools.compile_model(contract.TINY, os.path.join(out, name + ".dsv3"), "--target=sm_90a", "--force", *SIZES, *flags)
+    share_weights(os.path.join(out, "bf16.dsv3"), os.path.join(out, "bf16-experts.dsv3"))
+
+
+def share_weights(kept, other):
+    """Files of `other` that equal those of `kept` become links: the folder travels to another machine."""
+    for folder, _, files in os.walk(other):
+        for path in (os.path.join(folder, f) for f in files):
+            twin = os.path.join(kept, os.path.relpath(path, other))
+            if os.path.exists(twin) and filecmp.cmp(path, twin, shallow=False):
+                os.remove(path)
+                os.symlink(os.path.relpath(twin, os.path.dirname(path)), path)
+
+
+def emulate_w8a8(arrays):
+    """The IR of --quant=fp8-block before any kernel is chosen, on the reference interpreter."""
+    goldens = safetensors_np.load(contract.GOLDENS + "_w8a8.safetensors")
+    with tempfile.TemporaryDirectory() as folder:
+        tools.succeed("compile-model", contract.TINY, "-o", os.path.join(folder, "unused.dsv3"), "--target=sm_90a",
+                      "--quant=fp8-block", "--stop-after=quantize", "--dump-after=quantize", "--dump-dir", folder)
+        for name in contract.PROMPTS:
+            out = os.path.join(folder, "logits")
+            tools.succeed("dsv3-interpret", os.path.join(folder, "quantize.mlir"), "--program=trunk_head", "--checkpoint",
+                          contract.TINY, tools.ids_flag(goldens[f"{name}.input_ids"]), "--logits-out", out, "--hash-only")
+            logits = safetensors_np.load(out)["logits"]
+            arrays[name + ".w8a8_kl"] = over_best(goldens, name, logits)
+            arrays[name + ".w8a8_last_kl"] = divergence(goldens[f"{name}.last_logits"], logits[-1])
 
 
 def reference(out):
     goldens = safetensors_np.load(contract.GOLDENS + ".safetensors")
     arrays = {}
     with tempfile.TemporaryDirectory() as folder:
-        f32 = tools.compile_model(contract.TINY, os.path.join(folder, "f32.dsv3"), "--dtype=f32", *SIZES)
-        bf16 = tools.compile_model(contract.TINY, os.path.join(folder, "bf16.dsv3"), "--dtype=bf16", *SIZES)
+        f32 = tools.compile_model(contract.TINY, os.path.join(folder, "f32.dsv3"), "--dtype=f32", EXPERTS, *SIZES)
+        bf16 = tools.compile_model(contract.TINY, os.path.join(folder, "bf16.dsv3"), "--dtype=bf16", EXPERTS, *SIZES)
         for name, (ids, start) in texts(goldens).items():
             kept = KEPT if start == LONGEST else len(ids)
-            want, got = (tools.forward(artifact, ids)[1]["logits"][-kept:] for artifact in (f32, bf16))
+            (_, want, want_taps), (_, got, got_taps) = (tools.forward(artifact, ids, taps=True) for artifact in (f32, bf16))
+            want, got = want["logits"][-kept:], got["logits"][-kept:]
             arrays[name] = want.astype(np.float16)
             arrays[name + ".kl"] = divergence(want, got)
+            if start == LONGEST:
+                arrays[name + ".experts"], arrays[name + ".bf16_experts"] = experts(want_taps), experts(got_taps)
+    emulate_w8a8(arrays)
     np.savez_compressed(os.path.join(out, "reference.npz"), **arrays)
 
 
