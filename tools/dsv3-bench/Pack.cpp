@@ -251,7 +251,7 @@ OrderedJson toJson(const Pack &pack) {
   for (const StepField &f : pack.fields)
     json["fields"].push_back({{"kind", f.kind}, {"dtype", safetensorsName(f.elem)}, {"offset", f.offset}, {"count", f.count}});
   for (const Kernel &k : pack.kernels)
-    json["kernels"].push_back({{"symbol", k.symbol}, {"registers", k.registers}, {"spills", k.spills}});
+    json["kernels"].push_back({{"symbol", k.symbol}, {"registers", k.registers}, {"spills", k.spills}, {"degree", k.degree}});
   for (const Case &c : pack.cases)
     json["cases"].push_back(write(c));
   return json;
@@ -275,7 +275,7 @@ Result<Pack> packFromJson(const Json &json, const std::string &what) {
   }
   for (const Json &entry : r.list("kernels")) {
     Reader k(entry, what + ": kernels[" + std::to_string(pack.kernels.size()) + "]");
-    pack.kernels.push_back({k.text("symbol"), k.number("registers"), k.number("spills")});
+    pack.kernels.push_back({k.text("symbol"), k.number("registers"), k.number("spills"), k.number("degree")});
     if (Status s = k.status(); !s)
       return s.error();
   }

@@ -84,10 +84,11 @@ struct StepField {
   int64_t offset = 0, count = 0; ///< bytes, elements
 };
 
-/// A kernel's files are SYMBOL.cubin and SYMBOL.ptx; the numbers are those ptxas printed.
+/// A kernel's files are SYMBOL.cubin and SYMBOL.ptx; registers and spills are those ptxas printed.
 struct Kernel {
   std::string symbol;
   int64_t registers = 0, spills = 0; ///< a thread; bytes a thread
+  int64_t degree = 0;                ///< of its worst access of shared memory, predicted; 0: not analysed (thread-level kernels)
 };
 
 struct Pack {

@@ -29,6 +29,14 @@ Status writeFile(const std::string &path, StringRef text) {
   return file ? Status() : Status(usageError("cannot write '" + path + "'"));
 }
 
+/// Of the kernel's accesses of shared memory, by the analysis; 0: not analysed.
+int64_t worstDegree(const codegen::DeviceKernel &kernel) {
+  int64_t worst = kernel.accesses ? 1 : 0;
+  for (const codegen::SharedAccess &a : kernel.accesses.value_or(std::vector<codegen::SharedAccess>()))
+    worst = std::max(worst, a.degree);
+  return worst;
+}
+
 class PackBuilder {
 public:
   explicit PackBuilder(const KernelsCommand &command) : command(command) {}
@@ -237,7 +245,7 @@ private:
           return s;
         dynamicShared[k.symbol] = k.dynamicShared;
         pack.kernels.push_back({k.symbol, k.resources ? k.resources->registers : 0,
-                                k.resources ? k.resources->spillStores + k.resources->spillLoads : 0});
+                                k.resources ? k.resources->spillStores + k.resources->spillLoads : 0, worstDegree(k)});
       }
     }
     return {};
