@@ -220,4 +220,35 @@ Result<PackedFile> packWeights(ModuleOp module, const WeightData &data, const st
   return result;
 }
 
+Result<PackedFile> writeDrawn(ModuleOp module, const WeightData &data, const hf::Checkpoint &checkpoint, const std::string &path) {
+  PackedFile result;
+  result.drawn = true;
+  std::string bytes;
+  for (auto op : module.getOps<kernel::WeightOp>()) {
+    PackedWeight weight{op, ""};
+    Result<std::vector<DummyFill>> fills = planFills(module, op, checkpoint);
+    if (!fills)
+      return fills.error();
+    weight.fills = std::move(*fills);
+    if (weight.fills.empty()) {
+      Result<std::unique_ptr<WeightReader>> reader = data.open(op.getSource());
+      if (!reader)
+        return reader.error();
+      weight.storedAt = int64_t(bytes.size() + 63) / 64 * 64;
+      bytes.resize(size_t(weight.storedAt) + size_t(op.getBytes()), '\0');
+      if (Status s = packWeight(**reader, op.getTensorType(), bytes.data() + weight.storedAt); !s)
+        return s.error();
+      weight.hash = hashHex({bytes.data() + weight.storedAt, size_t(op.getBytes())});
+    }
+    result.weights.push_back(std::move(weight));
+  }
+  result.bytes = int64_t(bytes.size());
+  result.hash = hashHex(bytes);
+  Result<std::unique_ptr<OutputFile>> file = OutputFile::create(path, result.bytes);
+  if (!file)
+    return file.error();
+  std::copy(bytes.begin(), bytes.end(), (*file)->data());
+  return result;
+}
+
 } // namespace dsv3

@@ -61,14 +61,20 @@ static OrderedJson weightEntry(ModuleOp module, const PackedWeight &weight) {
   kernel::WeightOp op = weight.op;
   RankedTensorType type = op.getTensorType();
   auto packed = cast<kernel::PackedAttr>(type.getEncoding());
-  return {{"name", op.getSource().str()},
-          {"offset", op.getOffset()},
-          {"bytes", op.getBytes()},
-          {"hash", weight.hash},
-          {"shape", type.getShape().vec()},
-          {"scheme", packed.getScheme() ? textOf(packed.getScheme()) : textOf(type.getElementType())},
-          {"layout", packed.getLayout().getMap().str()},
-          {"sources", weightSources(module, op.getSource())}};
+  OrderedJson entry = {{"name", op.getSource().str()}, {"offset", op.getOffset()}, {"bytes", op.getBytes()}};
+  if (weight.fills.empty())
+    entry["hash"] = weight.hash;
+  if (weight.storedAt >= 0)
+    entry["stored_at"] = weight.storedAt;
+  entry["shape"] = type.getShape().vec();
+  entry["scheme"] = packed.getScheme() ? textOf(packed.getScheme()) : textOf(type.getElementType());
+  entry["layout"] = packed.getLayout().getMap().str();
+  if (weight.fills.empty())
+    entry["sources"] = weightSources(module, op.getSource());
+  else // the sources stand in what is drawn from them
+    for (const DummyFill &fill : weight.fills)
+      entry["draw"].push_back(toJson(fill));
+  return entry;
 }
 
 static OrderedJson programEntries(rt::ModuleOp host) {
@@ -169,7 +175,10 @@ Result<OrderedJson> targetEntry(ModuleOp module, rt::ModuleOp host, const Target
     tensors.push_back(weightEntry(module, weight));
   OrderedJson entry = {{"name", files.name}};
   entry[files.device ? "device" : "variants"] = *code;
-  entry["weights"] = {{"file", weightsPath(files.name)}, {"bytes", files.weights.bytes}, {"hash", files.weights.hash}, {"tensors", tensors}};
+  entry["weights"] = {{"file", weightsPath(files.name)}, {"bytes", files.weights.bytes}, {"hash", files.weights.hash}};
+  if (files.weights.drawn)
+    entry["weights"]["drawn"] = true;
+  entry["weights"]["tensors"] = tensors;
   entry["memory"] = memoryEntry(host, info);
   entry["programs"] = programEntries(host);
   return entry;

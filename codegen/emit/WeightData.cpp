@@ -128,7 +128,7 @@ private:
     ArrayRef<int64_t> block = scheme.getBlock().take_back(2);
     if (ShapedType::isDynamic(block[0]) || ShapedType::isDynamic(block[1]))
       return internalError(name + ": expected scale blocks of a known size");
-    return readBlocked(checkpoint, name, withIndex(source.getScale().getValue(), index), block[0], block[1]);
+    return readBlocked(checkpoint, name, withIndex(source.getScale().getValue(), index), block[0], block[1], scheme.getPow2Scale());
   }
 
   ModuleOp module;

@@ -1,6 +1,6 @@
 #include "codegen/emit/WeightReaders.h"
 
-#include "runtime/reference/Dummy.h"
+#include "runtime/core/Dummy.h"
 #include "runtime/reference/Rope.h"
 
 #include <cmath>
@@ -234,9 +234,50 @@ public:
   }
 
 private:
-  reference::Dummy dummy;
+  Dummy dummy;
   double std;
   bool fp8;
+};
+
+/// A tensor of a drawn checkpoint, with the scales of its blocks if it has codes.
+class DrawnTensor : public WeightReader {
+public:
+  explicit DrawnTensor(const hf::CheckpointTensor &t)
+      : WeightReader(t.shape()), data(t.name()), scale(""), spread(DummyTensor::ofData(t.name(), t.shape())), stored(t.dtype()) {}
+  DrawnTensor(const hf::CheckpointTensor &t, const hf::CheckpointTensor &scale, int64_t blockRows, int64_t blockCols, bool powersOfTwo)
+      : WeightReader(t.shape()), data(t.name()), scale(scale.name()), spread(DummyTensor::ofScales(cols(), powersOfTwo)), stored(t.dtype()),
+        blockRows(blockRows), blockCols(blockCols) {}
+
+  bool encoded() const override { return stored == DType::F8E4M3; }
+  Status codes(int64_t row, int64_t col, int64_t n, uint8_t *out) const override {
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = DummyTensor::code(data, uint64_t(row * cols() + col + i));
+    return {};
+  }
+  Status scales(int64_t row, int64_t col, int64_t n, float *out) const override {
+    int64_t gridCols = (cols() + blockCols - 1) / blockCols;
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = spread.scale(scale, uint64_t(row / blockRows * gridCols + (col + i) / blockCols));
+    return {};
+  }
+  Status values(int64_t row, int64_t col, int64_t n, float *out) const override {
+    if (encoded()) {
+      if (Status s = scales(row, col, n, out); !s)
+        return s;
+      for (int64_t i = 0; i < n; ++i)
+        out[i] *= e4m3ToFloat(DummyTensor::code(data, uint64_t(row * cols() + col + i)));
+      return {};
+    }
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = spread.plain(data, uint64_t(row * cols() + col + i), stored);
+    return {};
+  }
+
+private:
+  Dummy data, scale;
+  DummyTensor spread;
+  DType stored;
+  int64_t blockRows = 1, blockCols = 1;
 };
 
 class RopeTableReader : public WeightReader {
@@ -279,13 +320,15 @@ Result<ReaderPtr> readTensor(const hf::Checkpoint *checkpoint, llvm::StringRef n
   Result<const hf::CheckpointTensor *> tensor = find(checkpoint, name);
   if (!tensor)
     return tensor.error();
+  if (checkpoint->isDrawn() && (*tensor)->dtype() != DType::F8E4M3)
+    return make<DrawnTensor>(**tensor);
   if (!isFloat((*tensor)->dtype()) || isFp8((*tensor)->dtype()) || (*tensor)->shape().empty())
     return wrongTensor(**tensor, "F32, BF16 or F16 of rank 1 or more");
   return make<PlainTensor>(**tensor);
 }
 
 Result<ReaderPtr> readBlocked(const hf::Checkpoint *checkpoint, llvm::StringRef name, llvm::StringRef scaleName, int64_t blockRows,
-                              int64_t blockCols) {
+                              int64_t blockCols, bool powersOfTwo) {
   Result<const hf::CheckpointTensor *> tensor = find(checkpoint, name), scale = find(checkpoint, scaleName);
   if (!tensor || !scale)
     return tensor ? scale.error() : tensor.error();
@@ -295,6 +338,8 @@ Result<ReaderPtr> readBlocked(const hf::Checkpoint *checkpoint, llvm::StringRef 
   Shape grid = {blocks((*tensor)->shape()[0], blockRows), blocks((*tensor)->shape()[1], blockCols)};
   if (!isFloat((*scale)->dtype()) || isFp8((*scale)->dtype()) || (*scale)->shape() != grid)
     return wrongTensor(**scale, "F32, BF16 or F16 scales of shape " + shapeText(grid));
+  if (checkpoint->isDrawn())
+    return make<DrawnTensor>(**tensor, **scale, blockRows, blockCols, powersOfTwo);
   return make<Fp8Tensor>(**tensor, **scale, blockRows, blockCols);
 }
 

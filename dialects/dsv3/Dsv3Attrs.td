@@ -81,7 +81,7 @@ def Dsv3_RefSourceAttr : Dsv3_SourceAttr<"RefSource", "ref"> {
 }
 def Dsv3_DummySourceAttr : Dsv3_SourceAttr<"DummySource", "dummy"> {
   let summary = "A counter-based function of (name, index), for tests without a checkpoint";
-  let description = [{Values are `std * n` with n close to normal; the same bits in the interpreter and in the emitter (`runtime/reference/Dummy.h`).}];
+  let description = [{Values are `std * n` with n close to normal; the same bits in the interpreter and in the emitter (`runtime/core/Dummy.h`).}];
   let parameters = (ins "::mlir::StringAttr":$name, DefaultValuedParameter<"::dsv3::ir::Real", "0.02">:$std);
   let assemblyFormat = "`<` $name (`,` `std` $std^)? `>`";
 }

@@ -160,6 +160,18 @@ int64_t Layout::offset(const std::vector<int64_t> &index, const std::vector<int6
   return at;
 }
 
+std::optional<std::vector<Layout::Stride>> Layout::strides(const std::vector<int64_t> &shape) const {
+  std::vector<int64_t> extents = termExtents(shape);
+  std::vector<Stride> out(terms.size());
+  int64_t stride = 1;
+  for (size_t i = terms.size(); i-- > 0; stride *= extents[i]) {
+    if (terms[i].xorConst != 0 || terms[i].xorTerm >= 0)
+      return std::nullopt;
+    out[i] = {terms[i].dim, terms[i].div, terms[i].mod, stride};
+  }
+  return out;
+}
+
 bool Layout::isBijective(const std::vector<int64_t> &shape) const {
   std::vector<int64_t> padded = paddedShape(shape), index(shape.size(), 0);
   int64_t total = 1, count = elements(shape);

@@ -4,6 +4,7 @@
 #include "runtime/core/Result.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,12 @@ public:
   int64_t elements(const std::vector<int64_t> &shape) const;
   /// Offset in elements of an index below the padded shape.
   int64_t offset(const std::vector<int64_t> &index, const std::vector<int64_t> &shape) const;
+  /// The offset as a sum over terms, index[dim] / div % mod * stride with mod 0 for none; nullopt when a term is xor-ed.
+  struct Stride {
+    unsigned dim = 0;
+    int64_t div = 1, mod = 0, stride = 0;
+  };
+  std::optional<std::vector<Stride>> strides(const std::vector<int64_t> &shape) const;
   /// True when every place below `elements` is hit exactly once by the padded shape.
   bool isBijective(const std::vector<int64_t> &shape) const;
 

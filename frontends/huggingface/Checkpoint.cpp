@@ -90,6 +90,12 @@ Status Checkpoint::collect(const WeightMap *index) {
   for (size_t file = 0; file < shards.size(); ++file)
     for (const StoredTensor &tensor : shards[file].tensors())
       all.push_back({&tensor, file, !index || index->count(tensor.name) != 0});
+  if (Status ok = indexNames(); !ok)
+    return ok;
+  return index ? checkIndex(*index) : Status();
+}
+
+Status Checkpoint::indexNames() {
   std::sort(all.begin(), all.end(),
             [](const auto &a, const auto &b) { return a.name() < b.name(); });
   byName.reserve(all.size());
@@ -100,7 +106,18 @@ Status Checkpoint::collect(const WeightMap *index) {
                              " is in both " + fileName(all[other->second]) + " and " +
                              fileName(all[i]));
   }
-  return index ? checkIndex(*index) : Status();
+  return {};
+}
+
+Result<Checkpoint> Checkpoint::drawn(const std::string &dir, std::vector<StoredTensor> tensors) {
+  Checkpoint checkpoint;
+  checkpoint.folder = dir;
+  checkpoint.dummies = std::move(tensors);
+  for (const StoredTensor &tensor : checkpoint.dummies)
+    checkpoint.all.push_back({&tensor, 0, true});
+  if (Status ok = checkpoint.indexNames(); !ok)
+    return internalError(ok.error().message);
+  return checkpoint;
 }
 
 Status Checkpoint::checkIndex(const WeightMap &index) const {
@@ -122,7 +139,7 @@ const CheckpointTensor *Checkpoint::find(std::string_view name) const {
 }
 
 std::string Checkpoint::fileName(const CheckpointTensor &tensor) const {
-  return fs::path(shards[tensor.file].path()).filename().string();
+  return isDrawn() ? "dummy" : fs::path(shards[tensor.file].path()).filename().string();
 }
 
 } // namespace dsv3::hf

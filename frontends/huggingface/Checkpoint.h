@@ -32,6 +32,11 @@ public:
   /// whether that matters depends on whether the model needs it.
   static Result<Checkpoint> open(const std::string &dir);
 
+  /// A checkpoint without files: what its tensors hold is drawn (runtime/core/Dummy.h), their `data` is empty. Internal error
+  /// when a name comes twice.
+  static Result<Checkpoint> drawn(const std::string &dir, std::vector<StoredTensor> tensors);
+  bool isDrawn() const { return shards.empty(); }
+
   const std::string &dir() const { return folder; }
   /// Sorted by file name.
   const std::vector<SafetensorsFile> &files() const { return shards; }
@@ -39,7 +44,7 @@ public:
   const std::vector<CheckpointTensor> &tensors() const { return all; }
   /// nullptr when there is no such tensor.
   const CheckpointTensor *find(std::string_view name) const;
-  /// The file's name without the folder.
+  /// The file's name without the folder; "dummy" of a drawn tensor.
   std::string fileName(const CheckpointTensor &tensor) const;
 
 private:
@@ -52,9 +57,12 @@ private:
   Status checkIndex(const WeightMap &index) const;
 
   std::string folder;
+  Status indexNames();
+
   std::vector<SafetensorsFile> shards;
+  std::vector<StoredTensor> dummies; // without files
   std::vector<CheckpointTensor> all;
-  std::unordered_map<std::string_view, size_t> byName; // keys live in `shards`
+  std::unordered_map<std::string_view, size_t> byName; // keys live in `shards` or `dummies`
 };
 
 inline constexpr const char *indexFileName = "model.safetensors.index.json";

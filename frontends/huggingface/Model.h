@@ -19,4 +19,8 @@ struct Model {
 /// config.json, then the files, then the tensors; the first error ends it.
 Result<Model> readModel(const std::string &dir, const TensorOptions &options = {});
 
+/// A model of config.json alone: the tensors that a checkpoint in the native format would hold (FP8 where the configuration
+/// says so, else BF16), with numbers that are drawn. MTP modules share embedding and head with the main model.
+Result<Model> drawModel(const std::string &dir);
+
 } // namespace dsv3::hf

@@ -55,10 +55,27 @@ Result<MappedFile> mapHashed(const std::string &folder, const Manifest::File &en
   return file;
 }
 
+/// Every weight is drawn inside its place, or stored.
+Status checkDrawn(const Manifest::Target &target, uint64_t fileBytes) {
+  for (const Manifest::Weight &w : target.weights) {
+    uint64_t end = w.offset + w.bytes;
+    bool inside = end >= w.offset && end <= target.memory.weights && (w.storedAt ? *w.storedAt <= fileBytes && w.bytes <= fileBytes - *w.storedAt : !w.draw.empty());
+    for (const DummyFill &fill : w.draw)
+      inside = inside && fill.offset >= w.offset && fill.end() <= end;
+    if (!inside)
+      return checkpointError("manifest.json: weight " + printable(w.name) + ": expected to be drawn inside its " + std::to_string(w.bytes) +
+                             " bytes of the weights, or stored inside the file's " + std::to_string(fileBytes));
+  }
+  return {};
+}
+
 Status checkWeights(const Manifest::Target &target, const MappedFile &file, bool verify) {
   uint64_t size = file.bytes().size();
+  if (target.drawn)
+    if (Status s = checkDrawn(target, size); !s)
+      return s;
   for (const Manifest::Weight &w : target.weights)
-    if (w.offset > size || w.bytes > size - w.offset)
+    if (!target.drawn && (w.offset > size || w.bytes > size - w.offset))
       return checkpointError("manifest.json: weight " + printable(w.name) + ": expected to end by " +
                              std::to_string(size) + ", got offset " + std::to_string(w.offset) + " and " +
                              std::to_string(w.bytes) + " bytes");

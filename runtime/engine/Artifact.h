@@ -33,7 +33,8 @@ public:
   const std::string &variant() const { return variantName; }
   const dsv3_module_desc &module() const { return *desc; }
 
-  /// The packed weights, read-only, page aligned.
+  /// The weights file, read-only, page aligned: the pool as it is, or if `target().drawn` what is copied to where
+  /// `Manifest::Weight::storedAt` says.
   std::string_view weights() const { return weightsFile.bytes(); }
 
   /// Maps a file of the target's code and compares its size and hash. BadCheckpoint errors.

@@ -46,7 +46,7 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const Artifact &artifact, c
   const char *const names[] = {"weights", "the kv cache", "the arena", "the step buffer", "results"};
   std::vector<Memory> pools(DSV3_POOL_COUNT);
   for (int i = 0; i < DSV3_POOL_COUNT; ++i) {
-    if (i == DSV3_POOL_WEIGHTS)
+    if (i == DSV3_POOL_WEIGHTS && !artifact.target().drawn)
       continue; // used where they are mapped
     uint64_t bytes = i == DSV3_POOL_KV ? layerBytes(desc, *pages) * desc.kv_layers : desc.pool_bytes[i];
     Result<Memory> memory = Memory::allocate(bytes, names[i]);
@@ -71,7 +71,29 @@ CpuDevice::CpuDevice(const Artifact &artifact, int threads, int64_t pages, std::
   for (int i = 0; i < DSV3_POOL_COUNT; ++i)
     base[i] = pools[i].data();
   // Programs read weights only; the mapping itself is read-only.
-  base[DSV3_POOL_WEIGHTS] = reinterpret_cast<uint8_t *>(const_cast<char *>(artifact.weights().data()));
+  if (artifact.target().drawn)
+    drawWeights();
+  else
+    base[DSV3_POOL_WEIGHTS] = reinterpret_cast<uint8_t *>(const_cast<char *>(artifact.weights().data()));
+}
+
+void CpuDevice::drawWeights() {
+  struct Job {
+    const DummyFill *fill;
+    uint8_t *pool;
+  };
+  auto body = [](void *context, int64_t begin, int64_t end, void *) {
+    const Job &job = *static_cast<Job *>(context);
+    job.fill->run(begin, end, job.pool);
+  };
+  for (const Manifest::Weight &w : artifact.target().weights) {
+    if (w.storedAt)
+      std::copy_n(artifact.weights().data() + *w.storedAt, w.bytes, base[DSV3_POOL_WEIGHTS] + w.offset);
+    for (const DummyFill &fill : w.draw) {
+      Job job{&fill, base[DSV3_POOL_WEIGHTS]};
+      pool.run(fill.rows(), body, &job);
+    }
+  }
 }
 
 Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const TapSink &sink) {

@@ -38,6 +38,7 @@ private:
   struct Launch;
 
   CpuDevice(const Artifact &artifact, int threads, int64_t pages, std::vector<Memory> pools);
+  void drawWeights();
   void range(const dsv3_launch &launch, int64_t tiles);
   void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
   void fail(const char *site, const char *why);

@@ -45,6 +45,20 @@ public:
 
   bool has(const char *key) const { return fields.find(key) != nullptr; }
 
+  /// Objects that draw a weight.
+  void fills(const char *key, std::vector<DummyFill> &out) {
+    const Json *array = findList(key);
+    for (size_t i = 0; array && i < array->size(); ++i) {
+      std::string name = path + key + "[" + std::to_string(i) + "].";
+      if (!(*array)[i].is_object())
+        return fail(checkpointError(where + ": " + name + ": expected an object, got " + describe((*array)[i])));
+      Result<DummyFill> fill = dummyFillFromJson(JsonFields((*array)[i], where, name));
+      if (!fill)
+        return fail(fill.error());
+      out.push_back(std::move(*fill));
+    }
+  }
+
   void boolean(const char *key, bool &out) {
     const Json *value = fields.find(key);
     if (!value)
@@ -205,10 +219,16 @@ void readTarget(Reader &r, Manifest::Target &t) {
     });
   r.object("weights", [&](Reader &w) {
     w.file(t.weightsFile);
-    w.list("tensors", t.weights, [](Reader &one, Manifest::Weight &weight) {
+    if (w.has("drawn"))
+      w.boolean("drawn", t.drawn);
+    w.list("tensors", t.weights, [&](Reader &one, Manifest::Weight &weight) {
       one.string("name", weight.name);
       one.size("offset", weight.offset);
       one.size("bytes", weight.bytes);
+      if (t.drawn && one.has("stored_at"))
+        one.size("stored_at", weight.storedAt.emplace());
+      else if (t.drawn)
+        one.fills("draw", weight.draw);
     });
   });
   r.object("memory", [&](Reader &o) { readMemory(o, t.memory); });

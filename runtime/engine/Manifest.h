@@ -1,6 +1,7 @@
 // manifest.json of an artifact as plain data (docs/artifact.md describes every key).
 #pragma once
 
+#include "runtime/core/DummyFill.h"
 #include "runtime/core/Result.h"
 
 #include <cstdint>
@@ -36,10 +37,12 @@ struct Manifest {
     uint64_t weights, arena, persist, step, kvPage;
     int64_t kvPagesMin;
   };
-  /// One packed weight inside the weights file.
+  /// One packed weight: bytes of the weights file, unless the target's weights are drawn.
   struct Weight {
     std::string name;
-    uint64_t offset, bytes;
+    uint64_t offset, bytes;       ///< in the weights pool
+    std::vector<DummyFill> draw;  ///< what draws it at load
+    std::optional<uint64_t> storedAt; ///< of drawn weights, one that is stored all the same: where in the file
   };
   /// A kernel of a device: machine code, if it was assembled, and PTX for the driver to compile.
   struct Kernel {
@@ -76,6 +79,7 @@ struct Manifest {
     std::vector<Variant> variants;  ///< of a CPU
     std::optional<Device> device;   ///< of a device: then there are no variants
     File weightsFile;
+    bool drawn = false; ///< weights are made at load (`--load-format=dummy`), the file holds the few that are not
     std::vector<Weight> weights;
     Memory memory;
     std::vector<Program> programs;

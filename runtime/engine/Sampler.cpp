@@ -1,6 +1,6 @@
 #include "runtime/engine/Sampler.h"
 
-#include "runtime/engine/Philox.h"
+#include "runtime/core/Philox.h"
 
 #include <algorithm>
 #include <cmath>

@@ -110,7 +110,7 @@ public:
 private:
   Status compile(const std::string &folder) {
     progress.show("reading " + line.modelFolder);
-    Result<hf::Model> read = hf::readModel(line.modelFolder);
+    Result<hf::Model> read = line.dummyWeights ? hf::drawModel(line.modelFolder) : hf::readModel(line.modelFolder);
     if (!read)
       return read.error();
     model.emplace(std::move(*read));
@@ -238,6 +238,8 @@ private:
     std::atomic<int64_t> done{0};
     WeightData data(module, model->checkpoint.get());
     progress.show(options.target + ": packing weights");
+    if (model->checkpoint->isDrawn())
+      return writeDrawn(module, data, *model->checkpoint, folder + "/" + weightsPath(options.target));
     return packWeights(module, data, folder + "/" + weightsPath(options.target), bytes, options.jobs, [&](int64_t more) {
       progress.show(options.target + ": packed " + sizeText(uint64_t(done += more)) + " of " + sizeText(uint64_t(bytes)));
     });
@@ -270,7 +272,7 @@ private:
       return internalError("the stages left no host program");
     rt::ModuleOp host = *hosts.begin();
     int64_t weightBytes = poolBytes(host, rt::Pool::Weights);
-    if (Status s = checkDisk(folder, weightBytes); !s)
+    if (Status s = checkDisk(folder, model->checkpoint->isDrawn() ? 0 : weightBytes); !s)
       return s;
     if (Status s = makeFolders(folder); !s)
       return s;

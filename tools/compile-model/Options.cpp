@@ -16,7 +16,7 @@ namespace {
 /// Values that need more than a type to be checked.
 struct Texts {
   std::vector<std::string> targets{codegen::kDefaultTarget.str()};
-  std::string cpuFeatures, dtype = "bf16", determinism = "batch";
+  std::string cpuFeatures, dtype = "bf16", determinism = "batch", loadFormat = "safetensors";
 };
 
 std::string variantNames() {
@@ -33,12 +33,15 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("MODEL_DIR", line.modelFolder, "HuggingFace checkpoint folder: config.json, *.safetensors, tokenizer.json")->required();
   app.add_option("-o,--output", line.output, "Folder of the artifact")->required();
   app.add_option("--target", texts.targets, "What to compile for, the preferred first: " + codegen::targetNames())->delimiter(',');
+  app.add_option("--load-format", texts.loadFormat, "Where weights come from: safetensors, or dummy: drawn by name when the artifact is loaded, from config.json alone")
+      ->check(CLI::IsMember({"safetensors", "dummy"}));
   app.add_option("--cpu-features", texts.cpuFeatures, "Only this code variant: " + variantNames() + "; default: all, chosen at load");
   app.add_option("--dtype", texts.dtype, "Type of activations and plain weights: bf16 or f32");
   app.add_option("--quant", o.quant, "Quantisation of activations: none, or fp8-block (sm_90a): what meets FP8 weights, per token and 128 channels");
   app.add_option("--determinism", texts.determinism, "batch: a request has the same bits alone and among others; run: less strict");
   app.add_option("--max-batch", o.maxBatch, "Sequences of a step");
   app.add_option("--max-model-len", o.maxModelLen, "Tokens of a sequence, prompt and answer");
+  app.add_option("--prefill-chunk", o.prefillChunk, "Tokens of a prefill step");
   app.add_option("--taps", o.taps, "Keep the states whose names match this regular expression");
   app.add_option("--jobs", o.jobs, "Threads of the compiler");
   app.add_option("--skip-pass", o.skipPasses, "Leave an optimisation out, to measure its worth: absorb-mla, fuse-norm, fuse-gated, fuse-linears, fuse-moe");
@@ -109,6 +112,7 @@ Status check(CommandLine &line, const Texts &texts) {
     return determinism.error();
   line.compile.dtype = *dtype;
   line.compile.determinism = *determinism;
+  line.dummyWeights = texts.loadFormat == "dummy";
   if (line.compile.jobs < 1)
     return usageError("--jobs: expected 1 or more, got " + std::to_string(line.compile.jobs));
   if (Status s = checkTargets(line, texts); !s)

@@ -15,6 +15,7 @@ struct CommandLine {
   CompileOptions compile;             ///< `target` is set for each of `targets` in turn
   std::vector<std::string> targets;   ///< in the order of preference
   std::string report;                 ///< "text" or "json": what device kernels cost; empty: none
+  bool dummyWeights = false; ///< drawn, not read
   bool maxModelLenGiven = false; ///< else the default is lowered to what the model allows
   bool force = false;
   std::string stopAfter;              ///< empty: write the artifact

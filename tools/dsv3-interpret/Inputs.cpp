@@ -1,13 +1,12 @@
 #include "Inputs.h"
 
 #include "dialects/kernel/KernelDialect.h"
-#include "runtime/reference/Dummy.h"
+#include "runtime/core/Dummy.h"
 
 #include <cstdlib>
 
 namespace dsv3::interpret {
 
-using reference::Dummy;
 using reference::kPageTokens;
 
 int64_t Step::tokens() const {

@@ -3,7 +3,7 @@
 #include "Values.h"
 
 #include "dialects/kernel/KernelDialect.h"
-#include "runtime/reference/Dummy.h"
+#include "runtime/core/Dummy.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -18,7 +18,7 @@ Result<reference::RopeTable> ropeTableOf(ir::RopeAttr rope);
 
 class WeightReader {
 public:
-  /// With `dummy` every checkpoint tensor is drawn from `reference::Dummy` by its name. Without, and without a
+  /// With `dummy` every checkpoint tensor is drawn from `dsv3::Dummy` by its name. Without, and without a
   /// checkpoint (null), a recipe that reads one is a usage error.
   WeightReader(mlir::ModuleOp module, const hf::Checkpoint *checkpoint, bool dummy)
       : module(module), checkpoint(checkpoint), dummy(dummy) {}

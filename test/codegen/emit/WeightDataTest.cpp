@@ -1,7 +1,7 @@
 // Every kind of recipe against an index computation written out by hand.
 #include "test/codegen/emit/Recipes.h"
 
-#include "runtime/reference/Dummy.h"
+#include "runtime/core/Dummy.h"
 
 #include <cmath>
 
@@ -134,7 +134,7 @@ TEST_F(Recipes, DummiesAreDrawnByNameAndIndex) {
   open(R"(
     dsv3.weight @plain : tensor<4x6xf32> from #dsv3.dummy<"x", std 0.5>
     dsv3.weight @coded : tensor<4x6xf32, #dsv3.blocked<f8E4M3FN, 4x8, f32>> from #dsv3.dummy<"x", std 0.5>)");
-  reference::Dummy dummy("x");
+  Dummy dummy("x");
   WeightValues plain = load("plain"), coded = load("coded");
   for (size_t i = 0; i < 24; ++i) {
     EXPECT_EQ(plain.values[i], 0.5f * dummy.normal(i));

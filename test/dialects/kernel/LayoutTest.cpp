@@ -151,6 +151,23 @@ TEST(Layout, SpacesMeanNothing) {
   EXPECT_EQ(parse("(n,k)->[n/16,k]pad n:16").offset({17, 1}, {32, 4}), parse("( n , k ) -> [ n / 16 , k ]  pad n : 16").offset({17, 1}, {32, 4}));
 }
 
+TEST(Layout, StridesSumToTheOffset) {
+  Layout layout = parse("(n, k) -> [n/64, k/32, n/16%4, n%8, k/2%4, k/8%4, n/8%2, k%2] pad n:64 k:128");
+  std::vector<int64_t> shape = {100, 130};
+  auto strides = layout.strides(shape);
+  ASSERT_TRUE(strides);
+  for (int64_t n = 0; n < shape[0]; ++n)
+    for (int64_t k = 0; k < shape[1]; ++k) {
+      int64_t index[] = {n, k}, sum = 0;
+      for (const Layout::Stride &s : *strides) {
+        int64_t v = index[s.dim] / s.div;
+        sum += (s.mod ? v % s.mod : v) * s.stride;
+      }
+      ASSERT_EQ(sum, layout.offset({n, k}, shape)) << n << ", " << k;
+    }
+  EXPECT_FALSE(parse("(n, k) -> [n, k^n%8]").strides({8, 8})) << "an xor is no sum";
+}
+
 TEST(Layout, RefusalsNameThePlace) {
   auto message = [](const std::string &text) {
     Result<Layout> layout = Layout::parse(text);

@@ -1,4 +1,4 @@
-// Weight recipes. The dummies' bits are those of every other evaluator (runtime/reference/Dummy.h).
+// Weight recipes. The dummies' bits are those of every other evaluator (runtime/core/Dummy.h).
 // RUN: dsv3-interpret %s --program=dummy | FileCheck %s --check-prefix=DUMMY
 // RUN: dsv3-interpret %s --program=arranged --values=8 | FileCheck %s --check-prefix=ARRANGED
 // RUN: dsv3-interpret %s --program=table --values=8 | FileCheck %s --check-prefix=TABLE
