@@ -64,9 +64,9 @@ Status CudaDevice::load(const Options &options) {
   kvBytes = uint64_t(pages) * b.pageBytes;
   if (Status s = allocate(); !s)
     return s;
-  if (Status s = gpu->uploadFile(base[DSV3_POOL_WEIGHTS], artifact.weights()); !s)
-    return s;
   if (Status s = bindLaunches(); !s)
+    return s;
+  if (Status s = loadWeights(); !s)
     return s;
   return captureAll();
 }
@@ -77,7 +77,8 @@ Status CudaDevice::allocate() {
   for (int i = 0; i < DSV3_POOL_COUNT; ++i) {
     uint64_t bytes = i == DSV3_POOL_KV ? kvBytes : desc.pool_bytes[i] + (i == DSV3_POOL_STEP ? kScalarBytes : 0);
     // Zeros: rows that no kernel has written yet may be multiplied by zero, and then must be numbers.
-    Result<cuda::DeviceMemory> memory = gpu->allocate(bytes, names[i], i != DSV3_POOL_WEIGHTS);
+    // Drawn weights are written element by element, so that padding stays.
+    Result<cuda::DeviceMemory> memory = gpu->allocate(bytes, names[i], i != DSV3_POOL_WEIGHTS || artifact.target().drawn);
     if (!memory)
       return memory.error();
     pools[i] = std::move(*memory);
@@ -105,6 +106,45 @@ Status CudaDevice::growResults(uint64_t bytes) {
     return memory.error();
   results = std::move(*memory);
   return {};
+}
+
+//===-- Weights -----------------------------------------------------------===//
+
+Status CudaDevice::loadWeights() {
+  return artifact.target().drawn ? drawWeights() : gpu->uploadFile(base[DSV3_POOL_WEIGHTS], artifact.weights());
+}
+
+Status CudaDevice::drawWeights() {
+  for (const Manifest::Weight &w : artifact.target().weights) {
+    if (w.storedAt)
+      if (Status s = gpu->upload(base[DSV3_POOL_WEIGHTS] + w.offset, artifact.weights().data() + *w.storedAt, w.bytes); !s)
+        return s;
+    for (const DummyFill &fill : w.draw)
+      if (Status s = draw(fill, DSV3_POOL_WEIGHTS); !s)
+        return Error{s.error().code, "weight " + printable(w.name) + ": " + s.error().message};
+  }
+  return gpu->wait();
+}
+
+Status CudaDevice::draw(const DummyFill &fill, uint32_t pool) {
+  if (!code.fill())
+    return unsupportedError("expected an artifact of compile-model --load-format=dummy, which has a kernel that draws");
+  constexpr int64_t mostBlocks = 0x7fffffff;
+  constexpr unsigned threads = 256; // those the kernel was compiled for
+  if (fill.rows() > mostBlocks)
+    return internalError("expected at most " + std::to_string(mostBlocks) + " runs to draw, got " + std::to_string(fill.rows()));
+  std::vector<int64_t> words = fill.words();
+  Result<cuda::DeviceMemory> memory = gpu->allocate(words.size() * sizeof(int64_t), "what a weight is drawn from", false);
+  if (!memory)
+    return memory.error();
+  if (Status s = gpu->upload(memory->address(), words.data(), words.size() * sizeof(int64_t)); !s)
+    return s;
+  uint64_t scalars = 0, at = memory->address(), to = base[pool];
+  void *arguments[] = {&scalars, &at, &to};
+  cuda::LaunchConfig config{{unsigned(fill.rows()), 1, 1}, {threads, 1, 1}, 0, gpu->stream(), nullptr, 0};
+  const Driver &cu = gpu->driver();
+  Status s = cu.check(cu.cuLaunchKernelEx(&config, code.fill(), arguments, nullptr), "cuLaunchKernelEx");
+  return s ? gpu->wait() : s; // `words` is read until then
 }
 
 //===-- Launches ----------------------------------------------------------===//
@@ -207,12 +247,13 @@ Status CudaDevice::play(uint32_t program, const dsv3_step_host &step) {
   api.tap = [](void *ctx, uint32_t index, dsv3_ref src, int64_t rows) { static_cast<CudaDevice *>(ctx)->tap(index, src, rows); };
   api.grid = [](void *ctx, const dsv3_grid_launch *l) { static_cast<CudaDevice *>(ctx)->launch(*l); };
   status = Status();
+  launched = 0;
   desc.programs[program].fn(&api, this, &step);
   return status;
 }
 
 void CudaDevice::launch(const dsv3_grid_launch &l) {
-  if (!status)
+  if (!status || (hook && !(status = (*hook)(launched, false))))
     return;
   const Bound &bound = *launches.at(&l);
   cuda::LaunchAttribute cluster{cuda::kClusterDimension, 0, {l.cluster, 1, 1}};
@@ -221,6 +262,9 @@ void CudaDevice::launch(const dsv3_grid_launch &l) {
   Status s = cu.check(cu.cuLaunchKernelEx(&config, code.function(l.kernel), const_cast<void **>(bound.arguments.data()), nullptr), "cuLaunchKernelEx");
   if (!s)
     status = Error{s.error().code, "launch " + printable(l.site) + " (" + printable(desc.kernels[l.kernel].symbol) + "): " + s.error().message};
+  else if (hook)
+    status = (*hook)(launched, true);
+  ++launched;
 }
 
 void CudaDevice::tap(uint32_t index, const dsv3_ref &src, int64_t rows) {
@@ -275,15 +319,19 @@ Status CudaDevice::copyResults(uint32_t program, const dsv3_step_host &step) {
   return gpu->download(results.data(), address(logits->ref), bytes);
 }
 
-Status CudaDevice::run(uint32_t program, dsv3_step_host step, const TapSink &sink) {
-  const Driver &cu = gpu->driver();
+Status CudaDevice::sendStep(dsv3_step_host &step) {
   fetchedBytes = 0;
   step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = int64_t(kvBytes / desc.kv_layers);
   std::memcpy(stepMirror.data(), step.scalars, sizeof step.scalars);
+  if (Status s = gpu->enter(); !s)
+    return s;
+  return gpu->upload(base[DSV3_POOL_STEP] - kScalarBytes, stepMirror.data(), stepMirror.bytes());
+}
+
+Status CudaDevice::run(uint32_t program, dsv3_step_host step, const TapSink &sink) {
+  const Driver &cu = gpu->driver();
   taps = sink ? &sink : nullptr;
-  Status s = gpu->enter();
-  if (s)
-    s = gpu->upload(base[DSV3_POOL_STEP] - kScalarBytes, stepMirror.data(), stepMirror.bytes());
+  Status s = sendStep(step);
   if (s)
     s = taps ? play(program, step) : cu.check(cu.cuGraphLaunch(graphs[program], gpu->stream()), "cuGraphLaunch");
   if (s)
@@ -309,6 +357,112 @@ Result<const void *> CudaDevice::fetch(const dsv3_ref &ref, uint64_t bytes) {
     fetchedBytes = bytes;
   }
   return static_cast<const void *>(results.data());
+}
+
+//===-- For tools ---------------------------------------------------------===//
+
+Status CudaDevice::read(const dsv3_ref &from, uint64_t bytes, void *to) {
+  Status s = gpu->enter(); // a hook may read from a thread of its own
+  if (s)
+    s = gpu->download(to, address(from), bytes);
+  return s ? gpu->wait() : s;
+}
+
+Status CudaDevice::runByLaunch(uint32_t program, dsv3_step_host step, const LaunchHook &given) {
+  LaunchHook waiting = [&](uint32_t launch, bool done) {
+    Status s = gpu->wait();
+    return s ? given(launch, done) : s;
+  };
+  taps = nullptr;
+  hook = &waiting;
+  Status s = sendStep(step);
+  if (s)
+    s = play(program, step);
+  hook = nullptr;
+  if (s)
+    s = copyResults(program, step);
+  return s ? gpu->wait() : s;
+}
+
+namespace {
+/// Events that are destroyed with the list.
+class Events {
+public:
+  explicit Events(const Driver &cu) : cu(cu) {}
+  ~Events() {
+    for (void *event : all)
+      cu.cuEventDestroy(event);
+  }
+  Status record(size_t i, void *stream) {
+    while (all.size() <= i) {
+      all.push_back(nullptr);
+      if (Status s = cu.check(cu.cuEventCreate(&all.back(), 0), "cuEventCreate"); !s)
+        return s;
+    }
+    return cu.check(cu.cuEventRecord(all[i], stream), "cuEventRecord");
+  }
+  Result<double> us(size_t from, size_t to) const {
+    float ms = 0;
+    Status s = cu.check(cu.cuEventElapsedTime(&ms, all[from], all[to]), "cuEventElapsedTime");
+    return s ? Result<double>(double(ms) * 1e3) : s.error();
+  }
+
+private:
+  const Driver &cu;
+  std::vector<void *> all;
+};
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + long(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+} // namespace
+
+Result<StepTimes> CudaDevice::time(uint32_t program, dsv3_step_host step, int runs) {
+  const Driver &cu = gpu->driver();
+  Events events(cu);
+  if (Status s = sendStep(step); !s)
+    return s.error();
+  std::vector<double> totals;
+  std::vector<std::vector<double>> each;
+  for (int run = 0; run < runs + 2; ++run) { // the first two warm caches and clocks
+    Status s = events.record(0, gpu->stream());
+    if (s)
+      s = cu.check(cu.cuGraphLaunch(graphs[program], gpu->stream()), "cuGraphLaunch");
+    if (s)
+      s = events.record(1, gpu->stream());
+    if (s)
+      s = gpu->wait();
+    if (!s)
+      return s.error();
+    Result<double> us = events.us(0, 1);
+    if (!us)
+      return us.error();
+    if (run >= 2)
+      totals.push_back(*us);
+  }
+  LaunchHook recording = [&](uint32_t launch, bool done) { return events.record(2 + 2 * launch + done, gpu->stream()); };
+  for (int run = 0; run < runs + 2; ++run) {
+    hook = &recording;
+    Status s = play(program, step);
+    hook = nullptr;
+    if (s)
+      s = gpu->wait();
+    if (!s)
+      return s.error();
+    each.resize(launched);
+    for (uint32_t l = 0; l < launched && run >= 2; ++l) {
+      Result<double> us = events.us(2 + 2 * l, 3 + 2 * l);
+      if (!us)
+        return us.error();
+      each[l].push_back(*us);
+    }
+  }
+  StepTimes times;
+  times.total = median(std::move(totals));
+  for (std::vector<double> &one : each)
+    times.launches.push_back(median(std::move(one)));
+  return times;
 }
 
 std::string CudaDevice::describe() const {

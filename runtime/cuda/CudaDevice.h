@@ -33,6 +33,10 @@ public:
   uint8_t *stepBuffer() override { return stepMirror.data() + kScalarBytes; }
   Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) override;
   Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) override;
+  Status read(const dsv3_ref &from, uint64_t bytes, void *to) override;
+  Status draw(const DummyFill &fill, uint32_t pool) override;
+  Status runByLaunch(uint32_t program, dsv3_step_host step, const LaunchHook &hook) override;
+  Result<StepTimes> time(uint32_t program, dsv3_step_host step, int runs) override;
 
 private:
   /// A launch with its arguments as the driver takes them.
@@ -45,6 +49,8 @@ private:
   Status load(const Options &options);
   KvBudget budget(const Options &options, uint64_t freeBytes) const;
   Status allocate();
+  Status loadWeights();
+  Status drawWeights();
   Status bindLaunches();
   Result<std::unique_ptr<Bound>> bind(const dsv3_grid_launch &launch) const;
   Result<cuda::TensorMapImage> encode(const dsv3_tensor_map &map, const dsv3_ref &ref) const;
@@ -55,6 +61,8 @@ private:
   Status play(uint32_t program, const dsv3_step_host &step);
   void launch(const dsv3_grid_launch &launch);
   void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
+  /// The step on its way to the device.
+  Status sendStep(dsv3_step_host &step);
   Status copyResults(uint32_t program, const dsv3_step_host &step);
   Status growResults(uint64_t bytes);
 
@@ -78,6 +86,8 @@ private:
 
   // State of the program that is running.
   const TapSink *taps = nullptr;
+  const LaunchHook *hook = nullptr;
+  uint32_t launched = 0;
   std::vector<uint8_t> tapped;
   Status status;
 };

@@ -68,6 +68,7 @@ DeviceCode &DeviceCode::operator=(DeviceCode &&other) noexcept {
   std::swap(gpu, other.gpu);
   modules.swap(other.modules);
   functions.swap(other.functions);
+  std::swap(fillFunction, other.fillFunction);
   std::swap(compiled, other.compiled);
   refusal.swap(other.refusal);
   return *this;
@@ -103,7 +104,7 @@ Result<void *> DeviceCode::loadImage(const std::string &symbol, const Manifest::
   return loaded.module;
 }
 
-Status DeviceCode::loadKernel(const Artifact &artifact, const Manifest::Kernel &kernel, uint32_t sharedBytes) {
+Result<void *> DeviceCode::loadKernel(const Artifact &artifact, const Manifest::Kernel &kernel, uint32_t sharedBytes) {
   const Driver &cu = gpu->driver();
   Result<void *> module = loadImage(kernel.symbol, kernel, artifact);
   if (!module)
@@ -116,8 +117,7 @@ Status DeviceCode::loadKernel(const Artifact &artifact, const Manifest::Kernel &
   if (sharedBytes > withoutAsking)
     if (Status s = cu.check(cu.cuFuncSetAttribute(function, kMaxDynamicShared, int(sharedBytes)), "cuFuncSetAttribute"); !s)
       return Error{s.error().code, "kernel " + printable(kernel.symbol) + ": " + s.error().message};
-  functions.push_back(function);
-  return {};
+  return function;
 }
 
 Result<DeviceCode> DeviceCode::load(const Gpu &gpu, const Artifact &artifact, const std::vector<uint32_t> &sharedBytes,
@@ -129,8 +129,16 @@ Result<DeviceCode> DeviceCode::load(const Gpu &gpu, const Artifact &artifact, co
     const Manifest::Kernel *kernel = findKernel(*artifact.target().device, desc.kernels[i].symbol);
     if (!kernel)
       return checkpointError("kernel " + printable(desc.kernels[i].symbol) + ": expected code for it in the manifest, got none");
-    if (Status s = code.loadKernel(artifact, *kernel, sharedBytes[i]); !s)
-      return s.error();
+    Result<void *> function = code.loadKernel(artifact, *kernel, sharedBytes[i]);
+    if (!function)
+      return function.error();
+    code.functions.push_back(*function);
+  }
+  if (const Manifest::Kernel *fill = findKernel(*artifact.target().device, "dummy_fill")) {
+    Result<void *> function = code.loadKernel(artifact, *fill, 0);
+    if (!function)
+      return function.error();
+    code.fillFunction = *function;
   }
   if (code.compiled)
     notes.push_back("the driver compiled " + std::to_string(code.compiled) + " of " + std::to_string(desc.n_kernels) + " kernels from PTX" +

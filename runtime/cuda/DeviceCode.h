@@ -24,13 +24,16 @@ public:
   ~DeviceCode();
 
   void *function(uint32_t kernel) const { return functions[kernel]; }
+  /// Entry `dummy_fill`, which draws weights; null in an artifact that stores them.
+  void *fill() const { return fillFunction; }
 
 private:
-  Status loadKernel(const Artifact &artifact, const Manifest::Kernel &kernel, uint32_t sharedBytes);
+  Result<void *> loadKernel(const Artifact &artifact, const Manifest::Kernel &kernel, uint32_t sharedBytes);
   Result<void *> loadImage(const std::string &symbol, const Manifest::Kernel &kernel, const Artifact &artifact);
 
   const Gpu *gpu = nullptr;
   std::vector<void *> modules, functions;
+  void *fillFunction = nullptr;
   size_t compiled = 0;     ///< kernels that the driver compiled
   std::string refusal;     ///< what the driver said of the first machine code that it did not take
 };

@@ -78,23 +78,41 @@ CpuDevice::CpuDevice(const Artifact &artifact, int threads, int64_t pages, std::
 }
 
 void CpuDevice::drawWeights() {
+  for (const Manifest::Weight &w : artifact.target().weights) {
+    if (w.storedAt)
+      std::copy_n(artifact.weights().data() + *w.storedAt, w.bytes, base[DSV3_POOL_WEIGHTS] + w.offset);
+    for (const DummyFill &fill : w.draw)
+      (void)draw(fill, DSV3_POOL_WEIGHTS); // cannot fail here
+  }
+}
+
+Status CpuDevice::draw(const DummyFill &fill, uint32_t into) {
   struct Job {
     const DummyFill *fill;
     uint8_t *pool;
-  };
+  } job{&fill, base[into]};
   auto body = [](void *context, int64_t begin, int64_t end, void *) {
     const Job &job = *static_cast<Job *>(context);
     job.fill->run(begin, end, job.pool);
   };
-  for (const Manifest::Weight &w : artifact.target().weights) {
-    if (w.storedAt)
-      std::copy_n(artifact.weights().data() + *w.storedAt, w.bytes, base[DSV3_POOL_WEIGHTS] + w.offset);
-    for (const DummyFill &fill : w.draw) {
-      Job job{&fill, base[DSV3_POOL_WEIGHTS]};
-      pool.run(fill.rows(), body, &job);
-    }
-  }
+  pool.run(fill.rows(), body, &job);
+  return {};
 }
+
+Status CpuDevice::read(const dsv3_ref &from, uint64_t bytes, void *to) {
+  std::copy_n(base[from.pool] + from.offset, bytes, static_cast<uint8_t *>(to));
+  return {};
+}
+
+Status CpuDevice::runByLaunch(uint32_t program, dsv3_step_host stepOfProgram, const LaunchHook &given) {
+  hook = &given;
+  launched = 0;
+  Status s = run(program, stepOfProgram, {});
+  hook = nullptr;
+  return s;
+}
+
+Result<StepTimes> CpuDevice::time(uint32_t, dsv3_step_host, int) { return unsupportedError("expected a GPU to time launches on, got " + describe()); }
 
 Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const TapSink &sink) {
   dsv3_host_api api{};
@@ -134,6 +152,8 @@ void CpuDevice::range(const dsv3_launch &launch, int64_t tiles) {
     return;
   if (const char *why = launchFault(desc, launch, kvLayerBytes * desc.kv_layers))
     return fail(launch.site, why);
+  if (hook && !(status = (*hook)(launched, false)))
+    return;
   bufs.clear();
   for (uint32_t i = 0; i < launch.n_refs; ++i)
     bufs.push_back(base[launch.refs[i].pool] + launch.refs[i].offset);
@@ -141,6 +161,9 @@ void CpuDevice::range(const dsv3_launch &launch, int64_t tiles) {
   scalars.insert(scalars.end(), launch.consts, launch.consts + launch.n_consts);
   Launch job{desc.kernels[launch.kernel].fn, bufs.data(), scalars.data()};
   pool.run(tiles, Launch::tiles, &job);
+  if (hook)
+    status = (*hook)(launched, true);
+  ++launched;
 }
 
 void CpuDevice::tap(uint32_t index, const dsv3_ref &src, int64_t rows) {

@@ -30,6 +30,11 @@ public:
     return static_cast<const void *>(base[ref.pool] + ref.offset);
   }
 
+  Status read(const dsv3_ref &from, uint64_t bytes, void *to) override;
+  Status draw(const DummyFill &fill, uint32_t pool) override;
+  Status runByLaunch(uint32_t program, dsv3_step_host step, const LaunchHook &hook) override;
+  Result<StepTimes> time(uint32_t program, dsv3_step_host step, int runs) override;
+
   std::string describe() const override;
 
   int threads() const { return pool.size(); }
@@ -54,6 +59,8 @@ private:
   // State of the program that is running.
   dsv3_step_host step{};
   const TapSink *taps = nullptr;
+  const LaunchHook *hook = nullptr;
+  uint32_t launched = 0;
   Status status;
   std::vector<const void *> bufs;
   std::vector<int64_t> scalars;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/core/Abi.h"
+#include "runtime/core/DummyFill.h"
 #include "runtime/core/Result.h"
 
 #include <cstdint>
@@ -15,6 +16,15 @@ namespace dsv3 {
 /// Receives the rows of a tapped state while a program runs: tap index, row-major data
 /// (valid during the call only), number of rows.
 using TapSink = std::function<void(uint32_t tap, const void *data, int64_t rows)>;
+
+/// Called before and after each launch of a program, with its number in the program; an error ends the run.
+using LaunchHook = std::function<Status(uint32_t launch, bool done)>;
+
+/// Microseconds of a step.
+struct StepTimes {
+  double total = 0;             ///< from its first launch to the end of its last
+  std::vector<double> launches; ///< each launch on its own
+};
 
 class Device {
 public:
@@ -42,6 +52,17 @@ public:
 
   /// `bytes` of a result in host memory, valid until the next run.
   virtual Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) = 0;
+
+  //===-- For tools that look into a step -----------------------------------===//
+
+  /// Copies bytes of a pool; only between runs, or from a LaunchHook.
+  virtual Status read(const dsv3_ref &from, uint64_t bytes, void *to) = 0;
+  /// Draws numbers into a pool. Unsupported error on a device whose artifact stores its weights: it has no kernel for that.
+  virtual Status draw(const DummyFill &fill, uint32_t pool) = 0;
+  /// Runs a program launch by launch; a launch is over before the hook hears of its end.
+  virtual Status runByLaunch(uint32_t program, dsv3_step_host step, const LaunchHook &hook) = 0;
+  /// Medians over `runs` of the same step. Unsupported error where nothing can be timed.
+  virtual Result<StepTimes> time(uint32_t program, dsv3_step_host step, int runs) = 0;
 
 protected:
   std::vector<std::string> notes;

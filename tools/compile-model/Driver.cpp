@@ -2,6 +2,7 @@
 
 #include "codegen/emit/LaunchCosts.h"
 #include "codegen/emit/Package.h"
+#include "codegen/sm90/simt/DummyFill.h"
 #include "codegen/targets/DeviceEmitter.h"
 #include "codegen/targets/Targets.h"
 #include "frontends/huggingface/Import.h"
@@ -10,6 +11,7 @@
 #include "runtime/core/OutputDir.h"
 #include "tools/compile-model/Interrupt.h"
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/ThreadPool.h"
 
@@ -254,6 +256,9 @@ private:
       files.variants = std::move(*variants);
       return {};
     }
+    if (model->checkpoint->isDrawn())
+      for (auto kernels : module.getOps<gpu::GPUModuleOp>())
+        codegen::addDummyFill(kernels);
     Result<codegen::DeviceFiles> device = codegen::emitDeviceTarget(module, host, folder, options.jobs);
     if (!device)
       return device.error();

@@ -136,6 +136,8 @@ void SimtBuilder::storeE4M3(ArrayRef<Value> lanes, Value address) {
   storeWords(words, address);
 }
 
+Value SimtBuilder::toE4M3(Value v) { return arith::TruncIOp::create(b, i8, intrinsic(i16, "llvm.nvvm.ff.to.e4m3x2.rn", {v, v})); }
+
 //===-- Arithmetic --------------------------------------------------------===//
 
 Value SimtBuilder::toI32(Value v) { return arith::TruncIOp::create(b, i32, v); }

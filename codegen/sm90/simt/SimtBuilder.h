@@ -47,6 +47,8 @@ public:
   void storeF32(Type elem, ArrayRef<Value> lanes, Value address);
   /// Rounds to f8E4M3FN, at most 448 in magnitude, and stores a multiple of four.
   void storeE4M3(ArrayRef<Value> lanes, Value address);
+  /// The same of one value, as i8.
+  Value toE4M3(Value v);
   /// Consecutive 32-bit integers, as loadF32.
   SmallVector<Value> loadI32(Value address, int64_t n, bool readOnly = false);
   /// Adds an i32 to one in shared memory, atomically: for counts, which do not depend on the order.
