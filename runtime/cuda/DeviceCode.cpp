@@ -141,7 +141,7 @@ Result<DeviceCode> DeviceCode::load(const Gpu &gpu, const Artifact &artifact, co
     code.fillFunction = *function;
   }
   if (code.compiled)
-    notes.push_back("the driver compiled " + std::to_string(code.compiled) + " of " + std::to_string(desc.n_kernels) + " kernels from PTX" +
+    notes.push_back("the driver compiled " + std::to_string(code.compiled) + " of " + std::to_string(code.modules.size()) + " kernels from PTX" +
                     (code.refusal.empty() ? ": the artifact has no machine code for them" : ": it does not take the machine code: " + code.refusal));
   return code;
 }
