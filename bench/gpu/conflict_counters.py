@@ -16,6 +16,7 @@ import csv
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,7 +47,7 @@ def count(command, codes=(0,)):
 
 def probes(bench):
     out, launches = count([bench, "conflicts"], codes=(0, 1))  # 1: its timings, which mean nothing under ncu, differ
-    rows = [line for line in out.splitlines()[1:] if line.strip() and not line.startswith("==")]
+    rows = [line for line in out.splitlines() if line[46:].split()[:1] and re.match(r"(ld|st)", line[46:].split()[0])]
     if len(rows) * PROBE_LAUNCHES != len(launches):
         sys.exit(f"expected {PROBE_LAUNCHES} launches for each of {len(rows)} probes, got {len(launches)}")
     found = []
