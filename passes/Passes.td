@@ -189,6 +189,19 @@ def ExpandExpertsPass : Dsv3_Pass<"expand-experts"> {
   let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
 }
 
+def AddSamplingPass : Dsv3_Pass<"add-sampling"> {
+  let summary = "Tokens chosen where the logits are";
+  let description = [{
+    On a target that runs grids (`#target.gpu`), after lower-to-kernel: a program of phase prefill or decode whose result is
+    `logits` gets a launch of `kernel.sample` (site sample) over them and one more result, `sampled` [S, 8] i32, behind the
+    others. Which rows it chooses for, and how, stands in the step; the runtime copies logits only of rows that it leaves
+    out. Nothing changes on a CPU, where the runtime reads the logits in place.
+
+    Refused: a program to be served without a `seq` argument.
+  }];
+  let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
+}
+
 def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {
   let summary = "Numerics and schedule of every launch";
   let description = [{

@@ -67,6 +67,9 @@ static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   ExpandExpertsPassOptions experts;
   experts.target = options.target;
   pm.addPass(createExpandExpertsPass(experts));
+  AddSamplingPassOptions sampling;
+  sampling.target = options.target;
+  pm.addPass(createAddSamplingPass(sampling));
   BindKernelsPassOptions bind;
   bind.target = options.target;
   pm.addPass(createBindKernelsPass(bind));

@@ -159,4 +159,15 @@ void BodyBuilder::when(Value condition, llvm::function_ref<void()> body, llvm::f
   otherwise();
 }
 
+SmallVector<Value> BodyBuilder::pick(mlir::TypeRange types, Value condition, llvm::function_ref<SmallVector<Value>()> body,
+                                     llvm::function_ref<SmallVector<Value>()> otherwise) {
+  auto op = scf::IfOp::create(b, types, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(op.thenBlock());
+  scf::YieldOp::create(b, body());
+  b.setInsertionPointToEnd(op.elseBlock());
+  scf::YieldOp::create(b, otherwise());
+  return SmallVector<Value>(op.getResults());
+}
+
 } // namespace dsv3::codegen

@@ -81,6 +81,8 @@ public:
                           llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
   void when(Value condition, llvm::function_ref<void()> body);
   void when(Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise);
+  /// What `body` or `otherwise` returns: values of `types`.
+  SmallVector<Value> pick(mlir::TypeRange types, Value condition, llvm::function_ref<SmallVector<Value>()> body, llvm::function_ref<SmallVector<Value>()> otherwise);
 
 protected:
   BodyBuilder(mlir::Location loc, unsigned indexBits);

@@ -1,6 +1,8 @@
 // Verifiers of launches: messages name the operand and the dimension.
 #include "dialects/kernel/KernelDialect.h"
 
+#include "runtime/core/Abi.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 
@@ -171,6 +173,15 @@ LogicalResult ConcatOp::verify() {
 LogicalResult SelectRowsOp::verify() {
   return success(succeeded(expectRank(*this, "x", getX(), 2)) && succeeded(expectRank(*this, "out", getOut(), 2)) &&
                  succeeded(expectDim(*this, "out", getOut(), 1, "x", getX(), 1)));
+}
+
+LogicalResult SampleOp::verify() {
+  if (failed(expectRank(*this, "logits", getLogits(), 2)) || failed(expectRank(*this, "out", getOut(), 2)) ||
+      failed(expectDim(*this, "out", getOut(), 0, "logits", getLogits(), 0)))
+    return failure();
+  if (!tensor(getOut()).getElementType().isInteger(32) || tensor(getOut()).getDimSize(1) != DSV3_SAMPLED_WORDS)
+    return emitOpError() << "expected out of " << int(DSV3_SAMPLED_WORDS) << " i32 a row, got " << tensor(getOut());
+  return success();
 }
 
 //===-- Attention ---------------------------------------------------------===//

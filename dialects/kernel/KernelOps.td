@@ -148,6 +148,17 @@ def Kernel_SelectRowsOp : Kernel_LaunchOp<"select_rows", [AllTypesMatch<["out", 
   let assemblyFormat = "`ins` `(` $x `,` $seq `:` type($x) `)` `outs` `(` $out `:` type($out) `)`" # tail;
 }
 
+def Kernel_SampleOp : Kernel_LaunchOp<"sample", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "The next token of each sequence: logits [S, V] -> [S, 8] i32, a dsv3_sampled a row";
+  let description = [{
+    Field `sampling` of the step says how, a dsv3_sampling a sequence; runtime/core/TokenChoice.h defines the choice, which is
+    the same in every bit wherever it is made. Rows without DSV3_SAMPLE_ROW are left alone. V is at most 2^22.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$logits, Dsv3_SeqType:$seq, AnyRankedTensor:$out), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $logits `,` $seq `:` type($logits) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
 //===-- Attention ---------------------------------------------------------===//
 
 def Kernel_RopeOp : Kernel_LaunchOp<"rope", [AllTypesMatch<["out", "result"]>]> {

@@ -17,8 +17,9 @@ std::vector<StepField> stepLayout(const codegen::Capacities &c) {
       {"qblock", DSV3_FIELD_QBLOCK, Elem::I32, c.qblocks * 4, 0},
       {"kblock", DSV3_FIELD_KBLOCK, Elem::I32, c.kblocks * 2, 0},
       {"kblock_start", DSV3_FIELD_KBLOCK_START, Elem::I32, c.seqs + 1, 0},
+      {"sampling", DSV3_FIELD_SAMPLING, Elem::I32, c.seqs * DSV3_SAMPLING_WORDS, 0},
   };
-  static_assert(DSV3_FIELD_COUNT == 12, "a field was added: give it a row above");
+  static_assert(DSV3_FIELD_COUNT == 13, "a field was added: give it a row above");
   int64_t at = 0;
   for (StepField &f : fields) {
     f.offset = at;

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised on any change of a struct or of a meaning below; a mismatch is refused at load. */
-#define DSV3_ABI 2
+#define DSV3_ABI 3
 
 /* Memory pools. */
 enum {
@@ -56,8 +56,37 @@ enum {
   DSV3_FIELD_QBLOCK = 9,      /* i32 [QB][4] {sequence, first row, rows (<= 16), unused}: query tiles */
   DSV3_FIELD_KBLOCK = 10,     /* i32 [KB][2] {sequence, block of 64 keys}: key blocks to expand */
   DSV3_FIELD_KBLOCK_START = 11, /* i32 [S+1] first kblock of each sequence */
-  DSV3_FIELD_COUNT = 12
+  DSV3_FIELD_SAMPLING = 12,     /* i32 [S][16] a dsv3_sampling: how the next token of each sequence is chosen */
+  DSV3_FIELD_COUNT = 13
 };
+
+/* How one token is chosen from a row of logits, and what was chosen. runtime/core/TokenChoice.h defines both. A device
+ * whose programs have an output `sampled`, i32 [S][8] (a dsv3_sampled a sequence), chooses for the rows that ask for it. */
+enum {
+  DSV3_SAMPLE_ROW = 1, /* the program chooses; of other rows it writes nothing */
+  DSV3_SAMPLE_DRAW = 2 /* by weight; else the greatest logit */
+};
+enum { DSV3_SAMPLING_WORDS = 16, DSV3_SAMPLED_WORDS = 8 };
+
+typedef struct {
+  uint32_t flags;      /* DSV3_SAMPLE_* */
+  uint32_t top_k;      /* 0: all */
+  float scale;         /* log2(e) / temperature, finite */
+  uint32_t reserved;
+  uint64_t top_p;      /* p * 2^64; 0: all */
+  uint64_t min_weight; /* min-p in weights: min_p * 2^40 rounded up, at most 2^40; 0: all */
+  uint64_t random;     /* a number in [0, 1) in units of 2^-64 */
+  uint64_t reserved2[3];
+} dsv3_sampling;
+
+typedef struct {
+  int32_t id;
+  int32_t fault; /* 0; or 1 + the first logit that is not finite: then all else is 0 */
+  float top;     /* the greatest logit */
+  float logit;   /* the chosen one */
+  uint64_t mass; /* sum of the weights of all tokens at temperature 1: 2^40 for the greatest */
+  uint64_t reserved;
+} dsv3_sampled;
 
 enum { DSV3_ELEM_F32 = 0, DSV3_ELEM_BF16 = 1, DSV3_ELEM_I32 = 2, DSV3_ELEM_I64 = 3 };
 

@@ -24,12 +24,16 @@ inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-/// Uniform in [0, 1) with 53 random bits, for the token at `position` of a request's `stream`.
-inline double philoxUniform(uint64_t seed, uint64_t stream, uint32_t position) {
+/// 53 random bits for the token at `position` of a request's `stream`.
+inline uint64_t philoxBits(uint64_t seed, uint64_t stream, uint32_t position) {
   PhiloxCounter r = philox4x32({position, 0, uint32_t(stream), uint32_t(stream >> 32)},
                                {uint32_t(seed), uint32_t(seed >> 32)});
-  uint64_t bits = (uint64_t(r[0]) << 32 | r[1]) >> 11;
-  return double(bits) * 0x1p-53;
+  return (uint64_t(r[0]) << 32 | r[1]) >> 11;
+}
+
+/// The same as a number in [0, 1).
+inline double philoxUniform(uint64_t seed, uint64_t stream, uint32_t position) {
+  return double(philoxBits(seed, stream, position)) * 0x1p-53;
 }
 
 } // namespace dsv3

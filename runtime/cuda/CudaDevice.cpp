@@ -91,10 +91,13 @@ Status CudaDevice::allocate() {
   std::memset(stepMirror.data(), 0, stepMirror.bytes());
   // Programs that serve leave a row per sequence; scoring asks for more when it runs.
   uint64_t most = 0;
-  for (uint32_t p = 0; p < desc.n_programs; ++p)
-    if (const dsv3_output_desc *logits = findOutput(desc.programs[p], "logits");
-        logits && outputRows(desc.programs[p], "logits") == desc.programs[p].seqs)
-      most = std::max(most, desc.programs[p].seqs * logits->cols * elemBytes(logits->elem));
+  for (uint32_t p = 0; p < desc.n_programs; ++p) {
+    uint64_t bytes = 0;
+    for (const char *name : {"logits", "sampled"})
+      if (const dsv3_output_desc *out = findOutput(desc.programs[p], name); out && outputRows(desc.programs[p], name) == desc.programs[p].seqs)
+        bytes += desc.programs[p].seqs * out->cols * elemBytes(out->elem);
+    most = std::max(most, bytes);
+  }
   return growResults(most);
 }
 
@@ -306,21 +309,23 @@ Status CudaDevice::captureAll() {
   return gpu->wait();
 }
 
-Status CudaDevice::copyResults(uint32_t program, const dsv3_step_host &step) {
-  const dsv3_program_desc &p = desc.programs[program];
-  const dsv3_output_desc *logits = findOutput(p, "logits");
-  bool perSequence = outputRows(p, "logits") == p.seqs;
-  uint64_t rows = uint64_t(step.scalars[perSequence ? DSV3_SCALAR_SEQS : DSV3_SCALAR_TOKENS]);
-  uint64_t bytes = rows * logits->cols * elemBytes(logits->elem);
+Status CudaDevice::copyResults(const std::vector<HostCopy> &copies) {
+  uint64_t bytes = 0, at = 0;
+  for (const HostCopy &c : copies)
+    bytes += c.bytes;
   if (Status s = growResults(bytes); !s)
     return s;
-  fetched = logits->ref;
-  fetchedBytes = bytes;
-  return gpu->download(results.data(), address(logits->ref), bytes);
+  for (const HostCopy &c : copies) {
+    if (Status s = gpu->download(results.data() + at, address(c.ref), c.bytes); !s)
+      return s;
+    at += c.bytes;
+  }
+  fetched = copies;
+  return {};
 }
 
 Status CudaDevice::sendStep(dsv3_step_host &step) {
-  fetchedBytes = 0;
+  fetched.clear();
   step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = int64_t(kvBytes / desc.kv_layers);
   std::memcpy(stepMirror.data(), step.scalars, sizeof step.scalars);
   if (Status s = gpu->enter(); !s)
@@ -328,14 +333,14 @@ Status CudaDevice::sendStep(dsv3_step_host &step) {
   return gpu->upload(base[DSV3_POOL_STEP] - kScalarBytes, stepMirror.data(), stepMirror.bytes());
 }
 
-Status CudaDevice::run(uint32_t program, dsv3_step_host step, const TapSink &sink) {
+Status CudaDevice::run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &sink) {
   const Driver &cu = gpu->driver();
   taps = sink ? &sink : nullptr;
   Status s = sendStep(step);
   if (s)
     s = taps ? play(program, step) : cu.check(cu.cuGraphLaunch(graphs[program], gpu->stream()), "cuGraphLaunch");
   if (s)
-    s = copyResults(program, step);
+    s = copyResults(copies);
   if (s)
     s = gpu->wait();
   if (!s)
@@ -344,19 +349,14 @@ Status CudaDevice::run(uint32_t program, dsv3_step_host step, const TapSink &sin
 }
 
 Result<const void *> CudaDevice::fetch(const dsv3_ref &ref, uint64_t bytes) {
-  if (ref.pool != fetched.pool || ref.offset != fetched.offset || bytes > fetchedBytes) {
-    fetchedBytes = 0;
-    Status s = growResults(bytes);
-    if (s)
-      s = gpu->download(results.data(), address(ref), bytes);
-    if (s)
-      s = gpu->wait();
-    if (!s)
-      return s.error();
-    fetched = ref;
-    fetchedBytes = bytes;
+  uint64_t at = 0;
+  for (const HostCopy &c : fetched) {
+    if (c.ref.pool == ref.pool && ref.offset >= c.ref.offset && ref.offset - c.ref.offset <= c.bytes &&
+        bytes <= c.bytes - (ref.offset - c.ref.offset))
+      return static_cast<const void *>(results.data() + at + (ref.offset - c.ref.offset));
+    at += c.bytes;
   }
-  return static_cast<const void *>(results.data());
+  return internalError("result at " + std::to_string(ref.offset) + " of pool " + std::to_string(ref.pool) + ": expected one that the run was asked to copy");
 }
 
 //===-- For tools ---------------------------------------------------------===//
@@ -379,8 +379,6 @@ Status CudaDevice::runByLaunch(uint32_t program, dsv3_step_host step, const Laun
   if (s)
     s = play(program, step);
   hook = nullptr;
-  if (s)
-    s = copyResults(program, step);
   return s ? gpu->wait() : s;
 }
 

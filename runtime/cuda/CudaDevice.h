@@ -1,7 +1,8 @@
 // A GPU: pools in device memory, programs as CUDA graphs.
 //
 // Everything is decided at load: pools are allocated, weights copied, tensor maps encoded, every program captured. A
-// step is one copy of [scalars | step buffer] to the device, one graph, one copy of the result rows back, one wait.
+// step is one copy of [scalars | step buffer] to the device, one graph, a copy back of the results that the host needs (a few
+// bytes a sequence, where the device chooses the tokens), one wait.
 #pragma once
 
 #include "runtime/cuda/DeviceCode.h"
@@ -31,7 +32,7 @@ public:
   int64_t kvPages() const override { return pages; }
   std::string describe() const override;
   uint8_t *stepBuffer() override { return stepMirror.data() + kScalarBytes; }
-  Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) override;
+  Status run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &taps) override;
   Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) override;
   Status read(const dsv3_ref &from, uint64_t bytes, void *to) override;
   Status draw(const DummyFill &fill, uint32_t pool) override;
@@ -63,7 +64,7 @@ private:
   void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
   /// The step on its way to the device.
   Status sendStep(dsv3_step_host &step);
-  Status copyResults(uint32_t program, const dsv3_step_host &step);
+  Status copyResults(const std::vector<HostCopy> &copies);
   Status growResults(uint64_t bytes);
 
   cuda::DevicePtr address(const dsv3_ref &ref) const { return base[ref.pool] + ref.offset; }
@@ -80,9 +81,7 @@ private:
   std::unordered_map<const dsv3_grid_launch *, std::unique_ptr<Bound>> launches;
   std::vector<void *> graphs; ///< by program
 
-  // What `results` holds since the last run.
-  dsv3_ref fetched{};
-  uint64_t fetchedBytes = 0;
+  std::vector<HostCopy> fetched; ///< what `results` holds since the last run, one after the other
 
   // State of the program that is running.
   const TapSink *taps = nullptr;

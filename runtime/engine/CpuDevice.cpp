@@ -107,14 +107,14 @@ Status CpuDevice::read(const dsv3_ref &from, uint64_t bytes, void *to) {
 Status CpuDevice::runByLaunch(uint32_t program, dsv3_step_host stepOfProgram, const LaunchHook &given) {
   hook = &given;
   launched = 0;
-  Status s = run(program, stepOfProgram, {});
+  Status s = run(program, stepOfProgram, {}, {});
   hook = nullptr;
   return s;
 }
 
 Result<StepTimes> CpuDevice::time(uint32_t, dsv3_step_host, int) { return unsupportedError("expected a GPU to time launches on, got " + describe()); }
 
-Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const TapSink &sink) {
+Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const std::vector<HostCopy> &, const TapSink &sink) {
   dsv3_host_api api{};
   api.abi = DSV3_ABI;
   api.bytes = sizeof(dsv3_host_api);

@@ -25,7 +25,7 @@ public:
   const dsv3_module_desc &module() const override { return desc; }
   int64_t kvPages() const override { return pages; }
   uint8_t *stepBuffer() override { return base[DSV3_POOL_STEP]; }
-  Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) override;
+  Status run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &taps) override;
   Result<const void *> fetch(const dsv3_ref &ref, uint64_t) override {
     return static_cast<const void *>(base[ref.pool] + ref.offset);
   }

@@ -26,6 +26,12 @@ struct StepTimes {
   std::vector<double> launches; ///< each launch on its own
 };
 
+/// A part of a program's results that the host needs after a run.
+struct HostCopy {
+  dsv3_ref ref;
+  uint64_t bytes;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -45,12 +51,12 @@ public:
   /// Host memory of the step buffer: `pool_bytes[DSV3_POOL_STEP]`, written between runs.
   virtual uint8_t *stepBuffer() = 0;
 
-  /// Runs one program over the step buffer and waits for it. The device fills the KV
-  /// layer stride. Taps are dropped when `taps` is empty. An Internal error names the
-  /// operation that failed.
-  virtual Status run(uint32_t program, dsv3_step_host step, const TapSink &taps) = 0;
+  /// Runs one program over the step buffer, brings `copies` to host memory and waits for it. The device fills the KV
+  /// layer stride. Taps are dropped when `taps` is empty. An Internal error names the operation that failed.
+  virtual Status run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &taps) = 0;
 
-  /// `bytes` of a result in host memory, valid until the next run.
+  /// Where one of the last run's copies lies, valid until the next run: `bytes` from `ref`, inside one copy. Internal error
+  /// for anything else: a step waits for its device once.
   virtual Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) = 0;
 
   //===-- For tools that look into a step -----------------------------------===//

@@ -12,12 +12,13 @@ Result<std::unique_ptr<Engine>> Engine::create(Device &device, const Manifest &m
   Result<ProgramSet> programs = ProgramSet::create(device.module());
   if (!programs)
     return programs.error();
-  int64_t chunk = options.prefillChunk > 0 ? options.prefillChunk : std::numeric_limits<int64_t>::max();
-  return std::unique_ptr<Engine>(new Engine(device, manifest, std::move(*programs), chunk));
+  return std::unique_ptr<Engine>(new Engine(device, manifest, std::move(*programs), options));
 }
 
-Engine::Engine(Device &device, const Manifest &manifest, ProgramSet set, int64_t chunk)
-    : device(device), manifest(manifest), programs(std::move(set)), chunk(chunk),
+Engine::Engine(Device &device, const Manifest &manifest, ProgramSet set, const Options &options)
+    : device(device), manifest(manifest), programs(std::move(set)),
+      chunk(options.prefillChunk > 0 ? options.prefillChunk : std::numeric_limits<int64_t>::max()),
+      sampleOnDevice(options.sampleOnDevice),
       blocks(device.kvPages(), device.module().kv_page_tokens), buffer(device.module(), device.stepBuffer()),
       scheduler(device.module(), programs, blocks, chunk), sampler(manifest.model.vocabSize),
       runs(device.module().n_programs, 0) {}
@@ -70,7 +71,7 @@ Status Engine::step() {
     return scheduler.empty() ? Status()
                              : internalError("the scheduler has requests but found nothing to run");
   dsv3_step_host host = buffer.fill(device.module().programs[step.program], step.items);
-  if (Status s = run(step.program, host); !s)
+  if (Status s = run(step.program, host, planSampling(step)); !s)
     return s;
   if (Status s = postprocess(step); !s)
     return s;
@@ -85,48 +86,109 @@ Status Engine::runAll() {
   return {};
 }
 
-Status Engine::run(uint32_t program, const dsv3_step_host &step, const TapSink &taps) {
+Status Engine::run(uint32_t program, const dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink &taps) {
   ++runs[program];
-  return device.run(program, step, taps);
+  return device.run(program, step, copies, taps);
 }
 
-Result<const float *> Engine::logitsOf(uint32_t program, int64_t rows) {
-  const dsv3_output_desc *out = findOutput(device.module().programs[program], "logits");
-  Result<const void *> data = device.fetch(out->ref, uint64_t(rows) * out->cols * sizeof(float));
+HostCopy Engine::rowsOf(uint32_t program, const char *name, int64_t first, int64_t rows) const {
+  const dsv3_output_desc *out = findOutput(device.module().programs[program], name);
+  uint64_t rowBytes = out->cols * elemBytes(out->elem);
+  HostCopy copy{out->ref, uint64_t(rows) * rowBytes};
+  copy.ref.offset += uint64_t(first) * rowBytes;
+  return copy;
+}
+
+template <typename T> Result<const T *> Engine::fetch(const HostCopy &copy) {
+  Result<const void *> data = device.fetch(copy.ref, copy.bytes);
   if (!data)
     return data.error();
-  return static_cast<const float *>(*data);
+  return static_cast<const T *>(*data);
+}
+template Result<const float *> Engine::fetch(const HostCopy &); // for scores
+
+//===-- Sampling ----------------------------------------------------------===//
+
+Engine::Chooser Engine::chooserOf(const Scheduler::Step &step, size_t item) const {
+  const Generation &g = *step.generations[item];
+  const StepItem &rows = step.items[item];
+  if (rows.start + rows.rows < static_cast<int64_t>(g.sequence.tokens.size()))
+    return Chooser::Nobody;
+  bool can = sampleOnDevice && findOutput(device.module().programs[step.program], "sampled");
+  return can && canChooseOnDevice(g.request.sampling) ? Chooser::Device : Chooser::Host;
+}
+
+std::vector<HostCopy> Engine::planSampling(const Scheduler::Step &step) {
+  std::vector<HostCopy> copies;
+  bool onDevice = false;
+  size_t last = 0; // row after the last copied one
+  for (size_t i = 0; i < step.items.size(); ++i) {
+    const Generation &g = *step.generations[i];
+    Chooser chooser = chooserOf(step, i);
+    if (chooser == Chooser::Device) {
+      dsv3_sampling how = samplingOf(g.request.sampling, static_cast<int64_t>(g.sequence.tokens.size()));
+      how.flags |= DSV3_SAMPLE_ROW;
+      buffer.setSampling(static_cast<int64_t>(i), how);
+      onDevice = true;
+    } else if (chooser == Chooser::Host) {
+      HostCopy row = rowsOf(step.program, "logits", static_cast<int64_t>(i), 1);
+      if (!copies.empty() && last == i) // neighbours come together
+        copies.back().bytes += row.bytes;
+      else
+        copies.push_back(row);
+      last = i + 1;
+    }
+  }
+  if (onDevice)
+    copies.push_back(rowsOf(step.program, "sampled", 0, static_cast<int64_t>(step.items.size())));
+  return copies;
+}
+
+Result<SampledToken> Engine::sample(const Scheduler::Step &step, size_t item, Chooser chooser) {
+  const Generation &g = *step.generations[item];
+  const auto row = static_cast<int64_t>(item), length = static_cast<int64_t>(g.sequence.tokens.size());
+  if (chooser == Chooser::Host) {
+    Result<const float *> logits = fetch<float>(rowsOf(step.program, "logits", row, 1));
+    if (!logits)
+      return logits.error();
+    ++tokensOfHost;
+    return sampler.sample(*logits, g.request.sampling, g.sequence.tokens);
+  }
+  Result<const dsv3_sampled *> chosen = fetch<dsv3_sampled>(rowsOf(step.program, "sampled", row, 1));
+  if (!chosen)
+    return chosen.error();
+  ++tokensOfDevice;
+  if (!(*chosen)->fault && ((*chosen)->id < 0 || (*chosen)->id >= manifest.model.vocabSize))
+    return internalError("expected a token id below " + std::to_string(manifest.model.vocabSize) + " from the device, got " +
+                         std::to_string((*chosen)->id));
+  return tokenOf(**chosen, length - 1);
 }
 
 Status Engine::postprocess(const Scheduler::Step &step) {
-  Result<const float *> logits = logitsOf(step.program, static_cast<int64_t>(step.items.size()));
-  if (!logits)
-    return logits.error();
   for (size_t i = 0; i < step.items.size(); ++i) {
     Generation &g = *step.generations[i];
+    Chooser chooser = chooserOf(step, i);
     g.sequence.cached += step.items[i].rows;
-    if (g.sequence.cached < static_cast<int64_t>(g.sequence.tokens.size()) || g.finished)
-      continue; // in the middle of its prompt: the logits mean nothing
-    if (Status s = advance(g, *logits + i * manifest.model.vocabSize); !s)
-      return s;
+    if (chooser == Chooser::Nobody || g.finished)
+      continue;
+    Result<SampledToken> token = sample(step, i, chooser);
+    if (!token)
+      return Error{token.error().code, g.request.name + ": " + token.error().message};
+    advance(g, *token);
   }
   return {};
 }
 
-Status Engine::advance(Generation &g, const float *logits) {
-  Result<SampledToken> token = sampler.sample(logits, g.request.sampling, g.sequence.tokens);
-  if (!token)
-    return Error{token.error().code, g.request.name + ": " + token.error().message};
-  g.sequence.tokens.push_back(token->id);
+void Engine::advance(Generation &g, const SampledToken &token) {
+  g.sequence.tokens.push_back(token.id);
   const std::vector<int32_t> &ends = g.request.endIds;
-  bool goOn = !g.request.onToken || g.request.onToken(*token);
+  bool goOn = !g.request.onToken || g.request.onToken(token);
   if (g.finished) // cancelled by its own callback
-    return {};
-  if (!goOn || std::find(ends.begin(), ends.end(), token->id) != ends.end())
+    return;
+  if (!goOn || std::find(ends.begin(), ends.end(), token.id) != ends.end())
     g.finished = FinishReason::Stop;
   else if (g.generated() >= g.request.maxTokens)
     g.finished = FinishReason::Length;
-  return {};
 }
 
 void Engine::finishRetired() {
@@ -136,7 +198,7 @@ void Engine::finishRetired() {
 }
 
 Engine::Stats Engine::stats() const {
-  return {runs, blocks.freePages(), blocks.totalPages(), scheduler.waitingCount(), scheduler.runningCount()};
+  return {runs, tokensOfDevice, tokensOfHost, blocks.freePages(), blocks.totalPages(), scheduler.waitingCount(), scheduler.runningCount()};
 }
 
 } // namespace dsv3

@@ -33,12 +33,14 @@ struct ScoreSink {
 class Engine {
 public:
   struct Options {
-    int64_t prefillChunk = 0; ///< rows of one sequence per step; 0: as many as the program holds
+    int64_t prefillChunk = 0;    ///< rows of one sequence per step; 0: as many as the program holds
+    bool sampleOnDevice = true;  ///< where the device can; else from logits that are copied. The tokens are the same
   };
 
   /// Numbers for people and tests.
   struct Stats {
     std::vector<int64_t> runs; ///< by program
+    int64_t tokensOfDevice, tokensOfHost; ///< by who chose them
     int64_t freePages, totalPages;
     size_t waiting, running;
   };
@@ -79,25 +81,40 @@ public:
 private:
   class Scoring;
 
-  Engine(Device &device, const Manifest &manifest, ProgramSet programs, int64_t chunk);
+  Engine(Device &device, const Manifest &manifest, ProgramSet programs, const Options &options);
 
   Status checkPrompt(const std::vector<int32_t> &prompt) const;
-  Status run(uint32_t program, const dsv3_step_host &step, const TapSink &taps = {});
-  Result<const float *> logitsOf(uint32_t program, int64_t rows);
+  Status run(uint32_t program, const dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink &taps = {});
+  /// Rows [first, first + rows) of output `name`.
+  HostCopy rowsOf(uint32_t program, const char *name, int64_t first, int64_t rows) const;
+  template <typename T> Result<const T *> fetch(const HostCopy &copy);
+
+  /// Who chooses a sequence's next token.
+  enum class Chooser {
+    Nobody, ///< in the middle of its prompt
+    Device,
+    Host
+  };
+  Chooser chooserOf(const Scheduler::Step &step, size_t item) const;
+  /// Tells the device how to choose, and lists what has to come back: tokens, or logits of the rows that are left to the host.
+  std::vector<HostCopy> planSampling(const Scheduler::Step &step);
   Status postprocess(const Scheduler::Step &step);
-  Status advance(Generation &generation, const float *logits);
+  Result<SampledToken> sample(const Scheduler::Step &step, size_t item, Chooser chooser);
+  void advance(Generation &generation, const SampledToken &token);
   void finishRetired();
 
   Device &device;
   const Manifest &manifest;
   ProgramSet programs;
   int64_t chunk;
+  bool sampleOnDevice;
   BlockManager blocks;
   StepBuffer buffer;
   Scheduler scheduler;
   Sampler sampler;
   RequestId nextId = 0;
   std::vector<int64_t> runs;
+  int64_t tokensOfDevice = 0, tokensOfHost = 0;
 };
 
 } // namespace dsv3

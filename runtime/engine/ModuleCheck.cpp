@@ -96,6 +96,7 @@ FieldRule fieldRule(const dsv3_module_desc &d, uint32_t kind) {
   case DSV3_FIELD_BLOCK_TABLE: return {DSV3_ELEM_I32, seqs * d.max_pages};
   case DSV3_FIELD_QBLOCK: return {DSV3_ELEM_I32, qblocks * 4};
   case DSV3_FIELD_KBLOCK: return {DSV3_ELEM_I32, kblocks * 2};
+  case DSV3_FIELD_SAMPLING: return {DSV3_ELEM_I32, seqs * DSV3_SAMPLING_WORDS};
   default: return {DSV3_ELEM_I32, tokens};
   }
 }
@@ -135,6 +136,9 @@ Status checkOutput(const dsv3_module_desc &d, const dsv3_program_desc &p, const 
   if (expected.name == "logits" && (o.elem != DSV3_ELEM_F32 || o.cols != uint64_t(vocab)))
     return checkpointError(what + ": expected f32 and vocab_size " + std::to_string(vocab) +
                            " columns, got " + elemName(o.elem) + " and " + std::to_string(o.cols));
+  if (expected.name == "sampled" && (o.elem != DSV3_ELEM_I32 || o.cols != DSV3_SAMPLED_WORDS))
+    return checkpointError(what + ": expected i32 and " + std::to_string(DSV3_SAMPLED_WORDS) + " columns, got " +
+                           elemName(o.elem) + " and " + std::to_string(o.cols));
   uint64_t bytes = outputRows(p, o.name) * o.cols * elemBytes(o.elem);
   if (o.ref.pool != DSV3_POOL_PERSIST || !inside(o.ref.offset, bytes, d.pool_bytes[DSV3_POOL_PERSIST]) ||
       o.ref.offset % elemBytes(o.elem))
@@ -317,7 +321,7 @@ const char *gridFault(const dsv3_module_desc &module, const dsv3_grid_launch &la
 }
 
 uint64_t outputRows(const dsv3_program_desc &p, const std::string &name) {
-  bool perSequence = name == "logits" && (p.phase == DSV3_PHASE_PREFILL || p.phase == DSV3_PHASE_DECODE);
+  bool perSequence = (name == "logits" || name == "sampled") && (p.phase == DSV3_PHASE_PREFILL || p.phase == DSV3_PHASE_DECODE);
   return perSequence ? p.seqs : p.tokens;
 }
 

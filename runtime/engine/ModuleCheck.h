@@ -23,8 +23,8 @@ constexpr const char *kHostVariant = "host";
 const char *launchFault(const dsv3_module_desc &module, const dsv3_launch &launch, uint64_t kvBytes);
 const char *gridFault(const dsv3_module_desc &module, const dsv3_grid_launch &launch, uint64_t kvBytes);
 
-/// Rows a program may leave in output `name`: a row per sequence for logits of prefill
-/// and decode, else a row per token.
+/// Rows a program may leave in output `name`: a row per sequence for logits and chosen tokens of
+/// prefill and decode, else a row per token.
 uint64_t outputRows(const dsv3_program_desc &program, const std::string &name);
 
 /// The output called `name`, or nullptr; the field of `kind`, or nullptr.

@@ -3,9 +3,9 @@
 #include "runtime/core/Philox.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <string>
 
 namespace dsv3 {
@@ -47,11 +47,15 @@ int32_t argmax(const float *logits, int64_t count) {
   return static_cast<int32_t>(best);
 }
 
+static Error notFinite(int64_t id, int64_t position) {
+  return checkpointError("logit " + std::to_string(id) + " at position " + std::to_string(position) +
+                         " is not finite: the weights overflow");
+}
+
 Status checkFinite(const float *logits, int64_t count, int64_t position) {
   for (int64_t i = 0; i < count; ++i)
     if (!std::isfinite(logits[i]))
-      return checkpointError("logit " + std::to_string(i) + " at position " + std::to_string(position) +
-                             " is not finite: the weights overflow");
+      return notFinite(i, position);
   return {};
 }
 
@@ -62,6 +66,18 @@ double logProbability(const float *logits, int64_t count, int32_t id) {
   return double(logits[id]) - top - std::log(sum);
 }
 
+bool canChooseOnDevice(const SamplingParams &params) { return params.repetitionPenalty == 1; }
+
+dsv3_sampling samplingOf(const SamplingParams &p, int64_t position) {
+  return samplingOf(p.temperature, p.topK, p.topP, p.minP, philoxBits(p.seed, p.stream, static_cast<uint32_t>(position)));
+}
+
+Result<SampledToken> tokenOf(const dsv3_sampled &chosen, int64_t position) {
+  if (chosen.fault)
+    return notFinite(chosen.fault - 1, position);
+  return SampledToken{chosen.id, logProbability(chosen)};
+}
+
 void Sampler::penalise(double penalty, const std::vector<int32_t> &history) {
   seen.assign(vocab, false);
   for (int32_t id : history) {
@@ -69,82 +85,23 @@ void Sampler::penalise(double penalty, const std::vector<int32_t> &history) {
       continue;
     seen[id] = true;
     float &x = adjusted[id];
-    x = static_cast<float>(x > 0 ? x / penalty : x * penalty);
+    double y = x > 0 ? x / penalty : x * penalty;
+    x = static_cast<float>(std::clamp<double>(y, -FLT_MAX, FLT_MAX)); // a penalty is no overflow of the weights
   }
-}
-
-void Sampler::weigh(double temperature) {
-  // A tiny temperature overflows nothing: the exponent is at most zero.
-  double top = adjusted[argmax(adjusted.data(), vocab)];
-  candidates.clear();
-  for (int64_t i = 0; i < vocab; ++i) {
-    candidates.push_back({static_cast<int32_t>(i), std::exp((adjusted[i] - top) / temperature)});
-  }
-}
-
-void Sampler::keepMinP(double ratio) {
-  // The greatest weight is 1 and always a candidate.
-  candidates.erase(
-      std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < ratio; }),
-      candidates.end());
-}
-
-void Sampler::keepTopK(int64_t k) {
-  if (k <= 0 || k >= static_cast<int64_t>(candidates.size()))
-    return;
-  std::vector<double> weights;
-  for (const Candidate &c : candidates)
-    weights.push_back(c.weight);
-  std::nth_element(weights.begin(), weights.begin() + (k - 1), weights.end(), std::greater<double>());
-  double least = weights[k - 1];
-  candidates.erase(
-      std::remove_if(candidates.begin(), candidates.end(), [&](auto &c) { return c.weight < least; }),
-      candidates.end());
-}
-
-void Sampler::keepTopP(double p) {
-  if (p >= 1)
-    return;
-  std::sort(candidates.begin(), candidates.end(),
-            [](auto &a, auto &b) { return a.weight != b.weight ? a.weight > b.weight : a.id < b.id; });
-  double total = 0, before = 0;
-  for (const Candidate &c : candidates)
-    total += c.weight;
-  size_t kept = 0;
-  while (kept < candidates.size() && (kept == 0 || before < p * total))
-    before += candidates[kept++].weight;
-  candidates.resize(kept);
-  std::sort(candidates.begin(), candidates.end(), [](auto &a, auto &b) { return a.id < b.id; });
-}
-
-int32_t Sampler::draw(double uniform) const {
-  double total = 0, below = 0;
-  for (const Candidate &c : candidates)
-    total += c.weight;
-  for (const Candidate &c : candidates) {
-    below += c.weight;
-    if (uniform * total < below)
-      return c.id;
-  }
-  return candidates.back().id; // rounding: uniform * total may equal the last sum
 }
 
 Result<SampledToken> Sampler::sample(const float *logits, const SamplingParams &params,
                                      const std::vector<int32_t> &history) {
-  if (Status s = checkFinite(logits, vocab, static_cast<int64_t>(history.size()) - 1); !s)
+  int64_t position = static_cast<int64_t>(history.size());
+  dsv3_sampling how = samplingOf(params, position);
+  if (params.repetitionPenalty == 1)
+    return tokenOf(chooser.choose(logits, vocab, how), position - 1);
+  if (Status s = checkFinite(logits, vocab, position - 1); !s)
     return s.error();
   adjusted.assign(logits, logits + vocab);
-  if (params.repetitionPenalty != 1)
-    penalise(params.repetitionPenalty, history);
-  int32_t id = argmax(adjusted.data(), vocab);
-  if (params.temperature > 0) {
-    weigh(params.temperature);
-    keepMinP(params.minP);
-    keepTopK(params.topK);
-    keepTopP(params.topP);
-    id = draw(philoxUniform(params.seed, params.stream, static_cast<uint32_t>(history.size())));
-  }
-  return SampledToken{id, logProbability(logits, vocab, id)};
+  penalise(params.repetitionPenalty, history);
+  // The probability is that under the unmodified logits.
+  return tokenOf(describeToken(logits, vocab, chooser.choose(adjusted.data(), vocab, how).id), position - 1);
 }
 
 } // namespace dsv3

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/core/Result.h"
+#include "runtime/core/TokenChoice.h"
 
 #include <cstdint>
 #include <vector>
@@ -26,12 +27,19 @@ struct SampledToken {
   double logprob; ///< natural log of its probability under the unmodified logits
 };
 
-/// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py): repetition
-/// penalty over prompt and output; greedy ends here; temperature; min-p; top-k; top-p over
-/// what is left; one draw. Ties go to the lower id, except that all logits equal to the
-/// k-th stay in top-k. The draw inverts the cumulative distribution in ascending id order
-/// in double with one Philox number by (seed, stream, position), so it does not depend on
-/// the batch. Keeps buffers: one object per thread.
+/// Whether a device can choose the next token for these parameters. This is the one place that decides: what a device
+/// does not do (penalties, which need the history) is chosen here, from a row of logits that is copied for it.
+bool canChooseOnDevice(const SamplingParams &params);
+
+/// What a choice needs to know of the parameters and of the position that is drawn (the length of prompt and output). The
+/// generator is read here: one Philox number by (seed, stream, position), so a draw does not depend on the batch.
+dsv3_sampling samplingOf(const SamplingParams &params, int64_t position);
+
+/// A chosen token; BadCheckpoint when a logit was not finite. `position` is that of the last token.
+Result<SampledToken> tokenOf(const dsv3_sampled &chosen, int64_t position);
+
+/// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py): repetition penalty over prompt and output, then
+/// what runtime/core/TokenChoice.h says: the same token as a device chooses. Keeps buffers: one object per thread.
 class Sampler {
 public:
   explicit Sampler(int64_t vocabSize) : vocab(vocabSize) {}
@@ -43,22 +51,12 @@ public:
                               const std::vector<int32_t> &history);
 
 private:
-  struct Candidate {
-    int32_t id;
-    double weight; ///< exp(logit - max): not normalised
-  };
-
   void penalise(double penalty, const std::vector<int32_t> &history);
-  void weigh(double temperature);
-  void keepMinP(double ratio);
-  void keepTopK(int64_t k);
-  void keepTopP(double p);
-  int32_t draw(double uniform) const;
 
   int64_t vocab;
   std::vector<float> adjusted;
   std::vector<bool> seen;
-  std::vector<Candidate> candidates; // ascending ids
+  TokenChooser chooser;
 };
 
 /// BadCheckpoint for the first logit that is not finite: "logit 5 at position 6

@@ -100,11 +100,12 @@ private:
         if (tapStatus)
           tapStatus = handOutTap(tap, data, rows, items, without);
       };
-    if (Status s = engine.run(index, step, taps); !s)
+    HostCopy rows = engine.rowsOf(index, "logits", 0, step.scalars[DSV3_SCALAR_TOKENS]);
+    if (Status s = engine.run(index, step, rowsTo ? std::vector<HostCopy>{rows} : std::vector<HostCopy>{}, taps); !s)
       return s;
     if (!tapStatus || !rowsTo)
       return tapStatus;
-    Result<const float *> logits = engine.logitsOf(index, step.scalars[DSV3_SCALAR_TOKENS]);
+    Result<const float *> logits = engine.fetch<float>(rows);
     if (!logits)
       return logits.error();
     return forEachPiece(items, without, [&](size_t prompt, int64_t position, int64_t rows, int64_t row) {

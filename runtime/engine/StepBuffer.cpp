@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 
 namespace dsv3 {
 
@@ -32,6 +33,7 @@ void StepBuffer::fillSequence(const StepItem &item, int32_t index, int64_t row) 
   field<int32_t>(DSV3_FIELD_Q_START)[index] = static_cast<int32_t>(row);
   field<int32_t>(DSV3_FIELD_CTX_LEN)[index] = static_cast<int32_t>(item.start + item.rows);
   field<int32_t>(DSV3_FIELD_LOGIT_ROW)[index] = static_cast<int32_t>(row + item.rows - 1);
+  setSampling(index, {});
   int32_t *table = field<int32_t>(DSV3_FIELD_BLOCK_TABLE) + int64_t(index) * module.max_pages;
   const std::vector<int32_t> &pages = item.sequence->pages;
   std::fill(std::copy(pages.begin(), pages.end(), table), table + module.max_pages, 0);
@@ -76,6 +78,11 @@ void StepBuffer::pad(const dsv3_program_desc &program, int64_t rows, int64_t seq
     field<int32_t>(DSV3_FIELD_Q_START)[s] = static_cast<int32_t>(rows);
     field<int32_t>(DSV3_FIELD_KBLOCK_START)[s] = static_cast<int32_t>(kblocks);
   }
+}
+
+void StepBuffer::setSampling(int64_t index, const dsv3_sampling &how) {
+  static_assert(sizeof how == DSV3_SAMPLING_WORDS * 4 && sizeof(dsv3_sampled) == DSV3_SAMPLED_WORDS * 4);
+  std::memcpy(field<int32_t>(DSV3_FIELD_SAMPLING) + index * DSV3_SAMPLING_WORDS, &how, sizeof how);
 }
 
 dsv3_step_host StepBuffer::fill(const dsv3_program_desc &program, const std::vector<StepItem> &items) {

@@ -22,6 +22,9 @@ public:
   /// stores nothing in the cache and its result means nothing.
   dsv3_step_host fillMtp(const dsv3_program_desc &program, const std::vector<StepItem> &items);
 
+  /// How the next token of the step's sequence `index` is chosen on the device; after fill(), which chooses none.
+  void setSampling(int64_t index, const dsv3_sampling &how);
+
 private:
   template <typename T> T *field(uint32_t kind) const;
   void fillRows(const StepItem &item, int32_t index, int64_t row);

@@ -20,12 +20,15 @@
 // TILE: gpu.module @test_gpu {
 // TILE: llvm.func @[[SPLIT]](
 
-// CHECK: rt.module @test_gpu_host target "test-gpu" abi 2
+// CHECK: rt.module @test_gpu_host target "test-gpu" abi 3
 // CHECK-NOT: rt.launch_range
 // CHECK: rt.program @prefill_t32
 // CHECK: rt.launch_grid @embed_{{.*}} site "embed"
+// CHECK: rt.launch_grid @sample_{{.*}} grid {{.*}} site "sample"
+// CHECK: rt.output "sampled", %{{.*}} cols 8 : i32
 // CHECK: rt.program @decode_b2
 // CHECK: rt.launch_grid @attn_plan_i32_0 {{.*}} site "attn_plan"
 // CHECK: rt.launch_grid @attn_split_{{.*}} site "l0.attn"
 // CHECK: rt.launch_grid @attn_combine_{{.*}} site "l0.attn_combine"
+// CHECK: rt.launch_grid @sample_{{.*}} grid {{.*}} site "sample"
 // CHECK: gpu.module @test_gpu {

@@ -1,5 +1,6 @@
 #include "tools/dsv3-bench/Data.h"
 
+#include "runtime/core/TokenChoice.h"
 #include "runtime/engine/StepBuffer.h"
 #include "runtime/reference/Moe.h"
 #include "runtime/reference/Rope.h"
@@ -60,6 +61,13 @@ template <typename T> std::vector<uint8_t> asBytes(const std::vector<T> &v) {
   return out;
 }
 } // namespace
+
+dsv3_sampling samplingOfCase(const Json &shape, int64_t index) {
+  dsv3_sampling s = samplingOf(shape.value("temperature", 0.0), shape.value("top_k", int64_t(0)), shape.value("top_p", 1.0),
+                               shape.value("min_p", 0.0), mix(seedOf("random"), uint64_t(index)) >> 11);
+  s.flags |= DSV3_SAMPLE_ROW;
+  return s;
+}
 
 Result<CaseData> CaseData::make(const Pack &pack, const Case &c, int64_t sets) {
   Result<ShapeEntry> entry = parseShape(c.shape, c.name);
@@ -195,6 +203,9 @@ std::vector<uint8_t> CaseData::fillStep(int64_t set, dsv3_step_host &scalars) co
   }
   StepBuffer buffer(module.module, memory.data());
   scalars = buffer.fill(module.program, items);
+  if (c->op == "sample")
+    for (size_t s = 0; s < items.size(); ++s)
+      buffer.setSampling(int64_t(s), samplingOfCase(entry.json, int64_t(s)));
   return memory;
 }
 
@@ -254,6 +265,13 @@ int64_t CaseData::keysInBlock(int64_t block) const {
   return 0;
 }
 
+/// Normal numbers with a longer tail, as a trained model's: a few stand out. Quantiles alone would tie, which `ties` wants.
+double CaseData::logit(const Buffer &buffer, int64_t i, double normal) const {
+  double apart = entry.json.value("ties", false) ? 0 : double(mix(seedOf("jitter"), uint64_t(i)) >> 32) * 0x1p-42;
+  double v = entry.json.value("spread", 2.0) * (normal * (1 + normal * normal / 8) + apart);
+  return roundTo(buffer.elem, float(v));
+}
+
 double CaseData::input(const Buffer &buffer, int64_t i) const {
   static const Normal bf16(DType::BF16, 0, 1), f32(DType::F32, 0, 1);
   if (buffer.name == "keys" || buffer.name == "values") { // [block, head, 64, lanes]: zero past the context, as kv_expand leaves them
@@ -261,7 +279,8 @@ double CaseData::input(const Buffer &buffer, int64_t i) const {
     if (slot >= keysInBlock(block))
       return 0;
   }
-  return (buffer.elem == DType::F32 ? f32 : bf16).value(seedOf(buffer.name), uint64_t(i));
+  double v = (buffer.elem == DType::F32 ? f32 : bf16).value(seedOf(buffer.name), uint64_t(i));
+  return c->op == "sample" ? logit(buffer, i, v) : v;
 }
 
 std::vector<uint8_t> CaseData::bytes(const Buffer &buffer, int64_t set) const {

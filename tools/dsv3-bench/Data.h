@@ -10,6 +10,10 @@
 
 namespace dsv3::bench {
 
+/// How a case of op "sample" chooses the token of sequence `index`: keys temperature, top_k, top_p, min_p (default: greedy).
+/// Its logits have `spread` (default 2) times the deviation of normal ones, and with `ties` only 4096 values.
+dsv3_sampling samplingOfCase(const Json &shape, int64_t index);
+
 /// One routing of the case's tokens to experts.
 struct Routing {
   reference::Ids ids;     ///< [rows, top]
@@ -51,6 +55,7 @@ private:
   CaseData(const Pack &pack, const Case &c, ShapeEntry entry) : pack(&pack), c(&c), entry(std::move(entry)) {}
   Status makeWeights();
   Status makeRouting(int64_t sets);
+  double logit(const Buffer &buffer, int64_t i, double normal) const;
   std::vector<uint8_t> fillStep(int64_t set, dsv3_step_host &scalars) const;
   std::vector<uint8_t> cache(const Buffer &buffer) const;
   std::vector<uint8_t> ids(const Buffer &buffer, int64_t set) const;

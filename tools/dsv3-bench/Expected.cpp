@@ -1,5 +1,6 @@
 #include "tools/dsv3-bench/Expected.h"
 
+#include "runtime/core/TokenChoice.h"
 #include "runtime/reference/Attention.h"
 #include "runtime/reference/ExpandedAttention.h"
 #include "runtime/reference/Linear.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 #include <set>
 
@@ -68,7 +70,7 @@ public:
         {"gemm", &Reference::gemm}, {"gated_gemm", &Reference::gatedGemm}, {"batched_gemm", &Reference::batchedGemm},
         {"grouped_gemm", &Reference::groupedGemm}, {"grouped_gated_gemm", &Reference::groupedGatedGemm}, {"norm", &Reference::norm},
         {"add_norm", &Reference::addNorm}, {"add", &Reference::add}, {"swiglu", &Reference::swiglu}, {"concat", &Reference::concat},
-        {"embed", &Reference::embed}, {"select_rows", &Reference::selectRows}, {"rope", &Reference::rope},
+        {"embed", &Reference::embed}, {"select_rows", &Reference::selectRows}, {"sample", &Reference::sampleTokens}, {"rope", &Reference::rope},
         {"kv_append", &Reference::kvAppend}, {"kv_expand", &Reference::kvExpand}, {"attn_prefill", &Reference::attnPrefill},
         {"attn_decode", &Reference::attnDecode}, {"route", &Reference::route}, {"dispatch", &Reference::dispatch},
         {"gather", &Reference::gather}, {"combine", &Reference::combine}};
@@ -229,6 +231,23 @@ private:
     reference::SeqMeta seq = data.sequences(0);
     for (int64_t s : someRows(seq.seqs()))
       add("out", s, lanes(buffer("x"), seq.qStart[size_t(s + 1)] - 1));
+  }
+
+  /// Every word of every row: what the host would choose.
+  void sampleTokens() {
+    const Buffer &logits = buffer("logits");
+    int64_t vocab = logits.shape[1], rows = int64_t(data.shape().sequences.size());
+    std::vector<int32_t> words(size_t(rows * DSV3_SAMPLED_WORDS));
+    parallelFor(rows, 1, [&](int64_t begin, int64_t end) {
+      TokenChooser chooser;
+      for (int64_t r = begin; r < end; ++r) {
+        std::vector<double> wide = lanes(logits, r);
+        std::vector<float> row(wide.begin(), wide.end());
+        dsv3_sampled chosen = chooser.choose(row.data(), vocab, samplingOfCase(json, r));
+        std::memcpy(words.data() + r * DSV3_SAMPLED_WORDS, &chosen, sizeof chosen);
+      }
+    });
+    out.ints.push_back({"out", std::move(words)});
   }
 
   void gather() {
@@ -434,7 +453,7 @@ int64_t definedElements(const Case &c, const CaseData &data, const Buffer &outpu
   int64_t n = rowsOf(output) * output.shape.back(), first = output.shape[0], used = first;
   if (output.name == "offsets")
     return n;
-  if (c.op == "select_rows")
+  if (c.op == "select_rows" || c.op == "sample")
     used = int64_t(data.shape().sequences.size());
   else if (output.name == "keys" || output.name == "values")
     used = data.scalars().scalars[DSV3_SCALAR_KBLOCKS];

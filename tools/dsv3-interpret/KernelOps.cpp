@@ -4,12 +4,15 @@
 #include "Interpreter.h"
 
 #include "dialects/kernel/KernelDialect.h"
+#include "runtime/core/TokenChoice.h"
 #include "runtime/reference/ExpandedAttention.h"
 #include "runtime/reference/Linear.h"
 #include "runtime/reference/Moe.h"
 #include "runtime/reference/Norm.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <cstring>
 
 namespace dsv3::interpret {
 
@@ -107,6 +110,18 @@ template <typename T> static void eval(kernel::ConcatOp op, Frame<T> &f) {
 
 template <typename T> static void eval(kernel::SelectRowsOp op, Frame<T> &f) {
   f.set(op.getResult(), selectRows(f.numbers(op.getX()), lastRows(f.seq(op.getSeq()))));
+}
+
+/// Greedy, as the zeros of a step that says nothing: an interpreted program has no sampling parameters.
+template <typename T> static void eval(kernel::SampleOp op, Frame<T> &f) {
+  const Array<T> &logits = f.numbers(op.getLogits());
+  Ids out({logits.rows(), DSV3_SAMPLED_WORDS});
+  for (int64_t r = 0; r < logits.rows(); ++r) {
+    std::vector<float> row(logits.row(r), logits.row(r) + logits.cols());
+    dsv3_sampled chosen = TokenChooser().choose(row.data(), logits.cols(), {});
+    std::memcpy(out.data.data() + r * DSV3_SAMPLED_WORDS, &chosen, sizeof chosen);
+  }
+  f.set(op.getResult(), std::move(out));
 }
 
 //===-- Attention ---------------------------------------------------------===//
@@ -212,7 +227,7 @@ template <typename T> bool evalKernel(mlir::Operation &op, Frame<T> &f) {
   return llvm::TypeSwitch<mlir::Operation *, bool>(&op)
       .template Case<kernel::EmptyOp, kernel::ViewOp, kernel::EmbedOp, kernel::NormOp, kernel::AddNormOp,
                      kernel::QuantizeOp, kernel::GemmOp, kernel::GatedGemmOp, kernel::BatchedGemmOp, kernel::AddOp, kernel::SwigluOp,
-                     kernel::ConcatOp, kernel::SelectRowsOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvExpandOp,
+                     kernel::ConcatOp, kernel::SelectRowsOp, kernel::SampleOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvExpandOp,
                      kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::AttnPlanOp, kernel::AttnSplitOp,
                      kernel::AttnCombineOp, kernel::RouteOp, kernel::DispatchOp, kernel::GatherOp,
                      kernel::GroupedGatedGemmOp, kernel::GroupedGemmOp, kernel::CombineOp>([&](auto typed) {

@@ -123,6 +123,7 @@ Status runOptions(const Options &options) {
     std::fprintf(stderr, "dsv3-run: warning: %s\n", note.c_str());
   Engine::Options engineOptions;
   engineOptions.prefillChunk = options.prefillChunk;
+  engineOptions.sampleOnDevice = !options.hostSampling;
   Result<std::unique_ptr<Engine>> engine = Engine::create(*opened->device, opened->artifact->manifest(), engineOptions);
   if (!engine)
     return engine.error();

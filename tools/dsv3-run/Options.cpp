@@ -99,6 +99,8 @@ void addMachine(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str()
       ->group(group);
+  app.add_flag("--host-sampling", o.hostSampling, "choose tokens from copied logits where the device could: the same tokens, slower")
+      ->group(group);
   app.add_option("--kv-pages", o.open.kvPages,
                  "pages of 64 tokens of cache (default: what max_batch sequences need, or what memory holds)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30))

@@ -15,6 +15,7 @@ struct Options {
   std::optional<std::string> prompt, chat, ids, batch; ///< exactly one
   CompletionParams completion;                         ///< what a batch line does not say otherwise
   int64_t prefillChunk = 0;
+  bool hostSampling = false;
   bool json = false;
   std::string logitsOut, tapsOut;
   OpenOptions open;

@@ -115,6 +115,10 @@ void SimtBuilder::addShared(Value address, Value v) {
   LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, v, LLVM::AtomicOrdering::monotonic, /*syncscope=*/"block");
 }
 
+Value SimtBuilder::fetchAddShared(Value address, Value v) {
+  return LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, v, LLVM::AtomicOrdering::monotonic, /*syncscope=*/"block");
+}
+
 void SimtBuilder::storeF32(Type elem, ArrayRef<Value> lanes, Value address) {
   if (!elem.isBF16())
     return storeWords(lanes, address);
@@ -149,6 +153,13 @@ Value SimtBuilder::shl(Value a, int64_t bits) { return arith::ShLIOp::create(b, 
 Value SimtBuilder::shr(Value a, int64_t bits) { return arith::ShRUIOp::create(b, a, cint(a.getType(), bits)); }
 Value SimtBuilder::popcount(Value a) { return LLVM::CtPopOp::create(b, a.getType(), a); }
 Value SimtBuilder::ult(Value a, Value c) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, a, c); }
+Value SimtBuilder::leadingZeros(Value a) { return LLVM::CountLeadingZerosOp::create(b, a.getType(), a, /*is_zero_poison=*/false); }
+Value SimtBuilder::mulHigh(Value a, Value c, bool roundUp) {
+  auto product = arith::MulUIExtendedOp::create(b, a, c);
+  if (!roundUp)
+    return product.getHigh();
+  return add(product.getHigh(), select(eq(product.getLow(), cint(i64, 0)), cint(i64, 0), cint(i64, 1)));
+}
 Value SimtBuilder::gt(Value a, Value c) { return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, a, c); }
 Value SimtBuilder::bitcast(Type type, Value v) { return LLVM::BitcastOp::create(b, type, v); }
 
@@ -239,6 +250,41 @@ Value SimtBuilder::sumBlock(Value v, Value scratch) {
 }
 Value SimtBuilder::maxBlock(Value v, Value scratch) {
   return reduceBlock(v, -std::numeric_limits<double>::infinity(), scratch, [&](Value a, Value c) { return fmax(a, c); });
+}
+
+Value SimtBuilder::minBlock(Value v, Value scratch) {
+  return reduceBlock(v, std::numeric_limits<double>::infinity(), scratch, [&](Value a, Value c) { return select(gt(a, c), c, a); });
+}
+
+Value SimtBuilder::sumWarp64(Value v) {
+  // One instruction adds 32-bit numbers over a warp: pieces of 26 bits, whose sums have 31.
+  Value piece = cint(i64, (1 << 26) - 1), sum;
+  for (int64_t bit : {0, 26, 52}) {
+    Value low = toI32(bitAnd(shr(v, bit), piece));
+    Value part = arith::ExtUIOp::create(b, i64, intrinsic(i32, "llvm.nvvm.redux.sync.add", {low, allLanes()}));
+    sum = sum ? add(sum, shl(part, bit)) : part;
+  }
+  return sum;
+}
+
+Value SimtBuilder::sumBlock64(Value v, Value scratch) {
+  v = sumWarp64(v);
+  int64_t warps = threads / kWarp;
+  if (warps == 1)
+    return v;
+  syncBlock(); // all have read what was there before
+  when(eq(lane(), cint(i32, 0)), [&] { store(v, element(scratch, warp(), 8)); });
+  syncBlock();
+  Value mine = lane(), partial = loadScalar(i64, element(scratch, minI(mine, cint(i32, warps - 1)), 8));
+  return sumWarp64(warps < kWarp ? select(lt(mine, cint(i32, warps)), partial, cint(i64, 0)) : partial);
+}
+
+Value SimtBuilder::scanWarp64(Value v) {
+  for (int64_t distance = 1; distance < kWarp; distance *= 2) {
+    Value low = arith::ExtUIOp::create(b, i64, shuffleUp(toI32(v), distance)), high = arith::ExtUIOp::create(b, i64, shuffleUp(toI32(shr(v, 32)), distance));
+    v = add(v, select(ge(lane(), cint(i32, distance)), bitOr(low, shl(high, 32)), cint(i64, 0)));
+  }
+  return v;
 }
 
 Value SimtBuilder::scanWarp(Value v) {

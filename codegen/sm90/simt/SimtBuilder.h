@@ -53,6 +53,8 @@ public:
   SmallVector<Value> loadI32(Value address, int64_t n, bool readOnly = false);
   /// Adds an i32 to one in shared memory, atomically: for counts, which do not depend on the order.
   void addShared(Value address, Value v);
+  /// The same; what was there before. Who gets which depends on the order: only sets may be made of it.
+  Value fetchAddShared(Value address, Value v);
   /// Stores words of one 32-bit type, 16 bytes at a time.
   void storeWords(ArrayRef<Value> words, Value address);
 
@@ -66,6 +68,9 @@ public:
   Value shr(Value a, int64_t bits); ///< logical
   Value popcount(Value a);
   Value ult(Value a, Value c);      ///< unsigned a < c
+  Value leadingZeros(Value a);
+  /// Upper half of the 128-bit product of unsigned i64; `roundUp`: one more unless the lower half is 0.
+  Value mulHigh(Value a, Value c, bool roundUp = false);
   Value gt(Value a, Value c);       ///< of floats, false for NaN
   Value bitcast(Type type, Value v);
   /// Rounds to `elem` and back.
@@ -101,6 +106,7 @@ public:
   /// threads must come here; `scratch` holds one f32 per warp and may be used again after a barrier.
   Value sumBlock(Value v, Value scratch);
   Value maxBlock(Value v, Value scratch);
+  Value minBlock(Value v, Value scratch);
   /// Inclusive sum over the lanes up to this one; i32.
   Value scanWarp(Value v);
   /// Sums of i32 over the threads before this one, and over all. All threads must come here, two barriers.
@@ -108,6 +114,11 @@ public:
     Value before, total;
   };
   Scan scanBlock(Value v);
+  /// Sums of i64 below 2^63, which have no order. All threads of the block must come to sumBlock64 (two barriers);
+  /// `scratch` holds one i64 per warp and may be used again at once.
+  Value sumWarp64(Value v);
+  Value sumBlock64(Value v, Value scratch);
+  Value scanWarp64(Value v);       ///< inclusive
   Value maxWarpU32(Value v);       ///< largest unsigned value of the warp
   Value minWarpU32(Value v);
   Value matchWarp(Value i32Value); ///< mask of the lanes with the same value

@@ -100,6 +100,7 @@ void addSimtEmitters(KernelRegistry &r) {
   addExpertEmitters90(r);
   addPlanEmitters90(r);
   addQuantEmitters90(r);
+  addSampleEmitters90(r);
 }
 
 } // namespace dsv3::codegen

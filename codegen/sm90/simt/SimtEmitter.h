@@ -70,5 +70,6 @@ void addCacheEmitters90(KernelRegistry &);
 void addExpertEmitters90(KernelRegistry &);
 void addPlanEmitters90(KernelRegistry &);
 void addQuantEmitters90(KernelRegistry &);
+void addSampleEmitters90(KernelRegistry &);
 
 } // namespace dsv3::codegen

@@ -91,7 +91,7 @@ private:
 const KernelRegistry &testGpuRegistry() {
   static const KernelRegistry registry = [] {
     KernelRegistry r;
-    for (StringRef op : {"embed", "norm", "add_norm", "gemm", "gated_gemm", "batched_gemm", "add", "swiglu", "concat", "select_rows", "rope",
+    for (StringRef op : {"embed", "norm", "add_norm", "gemm", "gated_gemm", "batched_gemm", "add", "swiglu", "concat", "select_rows", "sample", "rope",
                          "kv_append", "kv_expand", "attn_prefill", "attn_plan", "attn_split", "attn_combine", "route", "dispatch", "gather",
                          "grouped_gated_gemm", "grouped_gemm", "combine"})
       r.add(std::make_unique<TestGpuEmitter>(("kernel." + op).str()));

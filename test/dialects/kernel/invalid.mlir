@@ -225,6 +225,32 @@ dsv3.program @p(%x: tensor<4x16xbf16>, %y: tensor<4x8xbf16>, %o: tensor<4x32xbf1
 
 // -----
 
+//===-- sample ------------------------------------------------------------===//
+
+dsv3.program @p(%x: tensor<4x100xf32>, %o: tensor<3x8xi32>, %s: !dsv3.seq) {
+  // expected-error @+1 {{'kernel.sample' op expected out dim 0 (3) to equal logits dim 0 (4)}}
+  %r = kernel.sample ins(%x, %s : tensor<4x100xf32>) outs(%o : tensor<3x8xi32>) site "s"
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%x: tensor<4x100xf32>, %o: tensor<4x2xi32>, %s: !dsv3.seq) {
+  // expected-error @+1 {{'kernel.sample' op expected out of 8 i32 a row, got 'tensor<4x2xi32>'}}
+  %r = kernel.sample ins(%x, %s : tensor<4x100xf32>) outs(%o : tensor<4x2xi32>) site "s"
+  dsv3.return
+}
+
+// -----
+
+dsv3.program @p(%x: tensor<4x100xf32>, %o: tensor<4x8xf32>, %s: !dsv3.seq) {
+  // expected-error @+1 {{'kernel.sample' op expected out of 8 i32 a row, got 'tensor<4x8xf32>'}}
+  %r = kernel.sample ins(%x, %s : tensor<4x100xf32>) outs(%o : tensor<4x8xf32>) site "s"
+  dsv3.return
+}
+
+// -----
+
 //===-- select_rows -------------------------------------------------------===//
 
 dsv3.program @p(%x: tensor<4x16xbf16>, %seq: !dsv3.seq, %o: tensor<2x8xbf16>) {

@@ -176,3 +176,14 @@ dsv3.program @experts(%x: tensor<16x256xbf16>, %logits: tensor<16x8xf32>, %bias:
   %b = kernel.grouped_gated_gemm ins(%g, %up, %up, %offsets : tensor<32x256xbf16>, tensor<8x128x256xbf16>, tensor<8x128x256xbf16>, tensor<9xi32>) outs(%a0 : tensor<32x128xbf16>) via f32 site "act"
   dsv3.return
 }
+
+//===-- Sampling ----------------------------------------------------------===//
+
+// CHECK-LABEL: dsv3.program @sampling
+dsv3.program @sampling(%logits: tensor<4x129280xf32>, %seq: !dsv3.seq) attributes {tokens = 16 : i64, seqs = 4 : i64} {
+  // CHECK: %0 = kernel.empty : tensor<4x8xi32>
+  %o = kernel.empty : tensor<4x8xi32>
+  // CHECK: %1 = kernel.sample ins(%arg0, %arg1 : tensor<4x129280xf32>) outs(%0 : tensor<4x8xi32>) site "sample"
+  %s = kernel.sample ins(%logits, %seq : tensor<4x129280xf32>) outs(%o : tensor<4x8xi32>) site "sample"
+  dsv3.return
+}

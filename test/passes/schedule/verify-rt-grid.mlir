@@ -3,11 +3,11 @@
 
 // A program that holds: 8 rows of 64 bytes are read through a map, the cache through an open one.
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -21,6 +21,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -38,11 +39,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -56,6 +57,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -70,11 +72,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -88,6 +90,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -102,11 +105,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -120,6 +123,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -134,11 +138,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -152,6 +156,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -166,11 +171,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -184,6 +189,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -198,11 +204,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -216,6 +222,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -230,11 +237,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -248,6 +255,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512
@@ -262,11 +270,11 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 1024
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -280,6 +288,7 @@ rt.module @sm_90a target "sm_90a" abi 2 step(tokens 16, seqs 1, pages 1) kv(laye
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 512

@@ -2,11 +2,11 @@
 // RUN: dsv3-opt %s --dsv3-verify-rt -split-input-file -verify-diagnostics
 
 // A program that holds.
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -20,6 +20,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -36,11 +37,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // %b is read, only %a was written.
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -54,6 +55,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -69,11 +71,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // Half of what is read was written.
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -87,6 +89,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -101,11 +104,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -119,6 +122,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     // expected-error @+1 {{expected bytes [192, 320) inside pool arena of 256 bytes}}
@@ -128,11 +132,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -146,6 +150,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     // expected-error @+1 {{expected an offset that is a multiple of 64, got 32}}
@@ -155,11 +160,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -173,6 +178,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     // expected-error @+1 {{expected an offset that is a multiple of 256, got 64}}
@@ -182,11 +188,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -200,6 +206,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -214,11 +221,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // The program has no query tiles.
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -232,6 +239,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -245,11 +253,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -263,6 +271,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -276,11 +285,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -294,6 +303,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -307,11 +317,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -325,6 +335,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -339,11 +350,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -357,6 +368,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
     %w = rt.view weights at 256 size 64
@@ -372,11 +384,11 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // 16 rows of 4 floats do not fit.
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -390,6 +402,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
   rt.tap_point "x" cols 4 : f32
   rt.program @p phase 0 tokens 16 seqs 1 qblocks 0 kblocks 0 {
@@ -405,12 +418,12 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-// expected-error @+1 {{expected all 12 fields of the step buffer, got 11}}
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+// expected-error @+1 {{expected all 13 fields of the step buffer, got 12}}
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -423,16 +436,17 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
 }
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -447,16 +461,17 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
 }
 
 // -----
 
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -471,17 +486,18 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
 }
 
 // -----
 
-// expected-error @+1 {{expected abi 2, got 3}}
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+// expected-error @+1 {{expected abi 3, got 2}}
+rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.pool persist size 64
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
@@ -495,17 +511,18 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
 }
 
 // -----
 
 // expected-error @+1 {{expected a pool persist, got none}}
-rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
-  rt.pool step size 768
+  rt.pool step size 832
   rt.field "ids" kind 0 at 0 count 1 : i32
   rt.field "next_ids" kind 1 at 64 count 1 : i32
   rt.field "token_seq" kind 2 at 128 count 1 : i32
@@ -518,5 +535,6 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
   rt.field "qblock" kind 9 at 576 count 1 : i32
   rt.field "kblock" kind 10 at 640 count 1 : i32
   rt.field "kblock_start" kind 11 at 704 count 1 : i32
+  rt.field "sampling" kind 12 at 768 count 1 : i32
   rt.kernel @k key "k" refs 2 consts 0 scratch 0
 }

@@ -142,9 +142,116 @@ TEST_F(Cuda, AStepIsOneCopyOneGraphOneCopyOneWait) {
   generate(*engine, {1, 2, 3}, 3);
   unsetenv("FAKE_CUDA_LOG");
   std::string step = "to device " + std::to_string(256 + model->device->module().pool_bytes[DSV3_POOL_STEP]);
-  std::string row = "to host " + std::to_string(fake::kVocab * 4);
-  EXPECT_THAT(linesOf(log), ElementsAre(step, "graph", row, "wait", step, "graph", row, "wait", step, "graph", row, "wait"))
-      << "a prefill and two decode steps, without an allocation or a launch";
+  std::string token = "to host " + std::to_string(sizeof(dsv3_sampled));
+  EXPECT_THAT(linesOf(log), ElementsAre(step, "graph", token, "wait", step, "graph", token, "wait", step, "graph", token, "wait"))
+      << "a prefill and two decode steps, without an allocation or a launch, and no logits";
+}
+
+TEST_F(Cuda, OnlyRowsThatTheHostChoosesBringTheirLogits) {
+  Both artifact;
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  std::unique_ptr<Engine> engine = engineOf(*model);
+  for (double penalty : {1.0, 1.5, 1.5, 1.0}) {
+    Request r;
+    r.prompt = {1, 2, 3};
+    r.maxTokens = 2;
+    r.sampling.repetitionPenalty = penalty;
+    ASSERT_TRUE(bool(engine->submit(std::move(r))));
+  }
+  std::string log = artifact.file("calls.txt");
+  setenv("FAKE_CUDA_LOG", log.c_str(), 1);
+  ASSERT_TRUE(bool(engine->step())); // all four prompts
+  unsetenv("FAKE_CUDA_LOG");
+  std::string step = "to device " + std::to_string(256 + model->device->module().pool_bytes[DSV3_POOL_STEP]);
+  EXPECT_THAT(linesOf(log), ElementsAre(step, "graph", "to host " + std::to_string(2 * fake::kVocab * 4),
+                                        "to host " + std::to_string(4 * sizeof(dsv3_sampled)), "wait"))
+      << "the two in the middle as one copy";
+  EXPECT_EQ(engine->stats().tokensOfDevice, 2);
+  EXPECT_EQ(engine->stats().tokensOfHost, 2);
+}
+
+/// Requests of every kind, together and alone, chosen by the device and by the host.
+TEST_F(Cuda, TokensAreTheSameWhoeverChooses) {
+  Both artifact;
+  auto request = [](int i) {
+    Request r;
+    for (int t = 0; t < 3 + 9 * i % 40; ++t)
+      r.prompt.push_back((i * 31 + t * 7) % fake::kVocab);
+    r.maxTokens = 6;
+    r.sampling.temperature = i % 4 ? 0.4 * i : 0;
+    r.sampling.topK = i % 3 ? 5 * i : 0;
+    r.sampling.topP = i % 2 ? 0.9 : 1;
+    r.sampling.minP = i % 5 ? 0 : 0.02;
+    r.sampling.repetitionPenalty = i % 6 == 5 ? 1.3 : 1;
+    r.sampling.seed = 11;
+    r.sampling.stream = uint64_t(i);
+    return r;
+  };
+  using Tokens = std::vector<std::pair<int32_t, double>>;
+  auto run = [&](const std::string &device, bool sampleOnDevice, bool together, int64_t *ofDevice) {
+    Result<OpenedModel> model = open(artifact, device);
+    EXPECT_TRUE(bool(model));
+    Engine::Options options;
+    options.sampleOnDevice = sampleOnDevice;
+    options.prefillChunk = 16;
+    std::unique_ptr<Engine> engine = std::move(*Engine::create(*model->device, model->artifact->manifest(), options));
+    std::vector<Tokens> tokens(12);
+    for (int i = 0; i < 12; ++i) {
+      Request r = request(i);
+      r.onToken = [&tokens, i](const SampledToken &t) { return tokens[size_t(i)].push_back({t.id, t.logprob}), true; };
+      EXPECT_TRUE(bool(engine->submit(std::move(r))));
+      if (!together)
+        EXPECT_TRUE(bool(engine->runAll()));
+    }
+    EXPECT_TRUE(bool(engine->runAll()));
+    EXPECT_EQ(engine->stats().tokensOfDevice + engine->stats().tokensOfHost, 12 * 6);
+    *ofDevice = engine->stats().tokensOfDevice;
+    return tokens;
+  };
+  int64_t ofDevice = 0;
+  std::vector<Tokens> want = run("cuda", true, true, &ofDevice);
+  EXPECT_EQ(ofDevice, 10 * 6) << "all but the two with a penalty";
+  EXPECT_EQ(run("cuda", true, false, &ofDevice), want);
+  EXPECT_EQ(run("cuda", false, true, &ofDevice), want);
+  EXPECT_EQ(ofDevice, 0);
+  EXPECT_EQ(run("cpu", true, true, &ofDevice), want);
+  EXPECT_EQ(ofDevice, 0) << "a CPU's programs choose nothing";
+}
+
+TEST_F(Cuda, LogitsThatAreNotFiniteAreRefusedWhoeverChooses) {
+  Both artifact;
+  for (bool onDevice : {true, false}) {
+    pretend("nan");
+    Result<OpenedModel> model = open(artifact);
+    ASSERT_TRUE(bool(model)) << model.error().message;
+    Engine::Options options;
+    options.sampleOnDevice = onDevice;
+    std::unique_ptr<Engine> engine = std::move(*Engine::create(*model->device, model->artifact->manifest(), options));
+    Request r;
+    r.prompt = {4, 2};
+    ASSERT_TRUE(bool(engine->submit(std::move(r))));
+    Status ran = engine->runAll();
+    ASSERT_FALSE(bool(ran));
+    EXPECT_EQ(ran.error().code, ExitCode::BadCheckpoint);
+    EXPECT_EQ(ran.error().message, "request 0: logit 5 at position 1 is not finite: the weights overflow");
+  }
+}
+
+TEST_F(Cuda, ARunBringsOnlyWhatItWasAskedFor) {
+  Both artifact;
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  Device &device = *model->device;
+  dsv3_ref ref{DSV3_POOL_PERSIST, 0, 64};
+  ASSERT_TRUE(bool(device.run(0, {}, {{ref, 128}}, {})));
+  EXPECT_TRUE(bool(device.fetch(ref, 128)));
+  EXPECT_TRUE(bool(device.fetch({DSV3_POOL_PERSIST, 0, 96}, 96)));
+  for (auto [offset, bytes] : {std::pair<uint64_t, uint64_t>{32, 64}, {64, 129}, {160, 64}, {4096, 4}}) {
+    Result<const void *> other = device.fetch({DSV3_POOL_PERSIST, 0, offset}, bytes);
+    ASSERT_FALSE(bool(other)) << offset;
+    EXPECT_THAT(other.error().message, HasSubstr("expected one that the run was asked to copy"));
+  }
 }
 
 TEST_F(Cuda, EveryProgramIsCapturedAtLoad) {
@@ -156,7 +263,8 @@ TEST_F(Cuda, EveryProgramIsCapturedAtLoad) {
   ASSERT_TRUE(bool(model)) << model.error().message;
   std::vector<std::string> lines = linesOf(log);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "capture head"), 7) << "one in every program";
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "load cubin"), 7) << "one per kernel";
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "capture sample"), 5) << "one in every program that serves";
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "load cubin"), 8) << "one per kernel";
   uint64_t rows = 6 * uint64_t(fake::kLayers + 1) * fake::kPage * fake::kRow * 4 / 16;
   EXPECT_THAT(lines, testing::Contains("map 4 x " + std::to_string(rows))) << "open maps end where the pool does";
 }
@@ -204,7 +312,7 @@ TEST_F(Cuda, PtxStandsInForMachineCode) {
   pretend("no_cubin");
   Result<OpenedModel> model = open(artifact);
   ASSERT_TRUE(bool(model)) << model.error().message;
-  EXPECT_THAT(model->notes, ElementsAre("the driver compiled 7 of 7 kernels from PTX: it does not take the machine code: no kernel image is "
+  EXPECT_THAT(model->notes, ElementsAre("the driver compiled 8 of 8 kernels from PTX: it does not take the machine code: no kernel image is "
                                         "available for execution on the device (209)"));
   pretend("");
   for (Json &kernel : artifact.manifest["targets"][1]["device"]["kernels"])
@@ -212,7 +320,7 @@ TEST_F(Cuda, PtxStandsInForMachineCode) {
   artifact.writeManifest();
   model = open(artifact);
   ASSERT_TRUE(bool(model)) << model.error().message;
-  EXPECT_THAT(model->notes, ElementsAre("the driver compiled 7 of 7 kernels from PTX: the artifact has no machine code for them"));
+  EXPECT_THAT(model->notes, ElementsAre("the driver compiled 8 of 8 kernels from PTX: the artifact has no machine code for them"));
   std::unique_ptr<Engine> engine = engineOf(*model);
   EXPECT_EQ(generate(*engine, {1, 2}, 2).size(), 2u);
 }
@@ -262,6 +370,7 @@ TEST_F(Cuda, DamagedOrMissingCode) {
 TEST_F(Cuda, FaultsOfAHostProgram) {
   expectRefused(Both("dsv3_fake_device_bad_map"), ExitCode::BadCheckpoint, AllOf(HasSubstr("launch append"), HasSubstr("a tensor map that reaches out of its pool")));
   expectRefused(Both("dsv3_fake_device_foreign"), ExitCode::BadCheckpoint, AllOf(HasSubstr("launch append"), HasSubstr("tiles for threads in a device's program")));
+  expectRefused(Both("dsv3_fake_device_bad_sampled"), ExitCode::BadCheckpoint, HasSubstr("output sampled: expected i32 and 8 columns, got i32 and 4"));
 }
 
 //===-- Which device ------------------------------------------------------===//

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "FakeModel.h"
-#include "runtime/core/Abi.h"
+#include "runtime/core/TokenChoice.h"
 
 #include <cstring>
 
 #ifndef FAKE_FAULT
 #define FAKE_FAULT 0
 #endif
-enum { kNoFault, kBadAbi, kBadLaunch, kBadField, kBadOutput, kFaultNan, kBadMap, kForeignLaunch };
+enum { kNoFault, kBadAbi, kBadLaunch, kBadField, kBadOutput, kFaultNan, kBadMap, kForeignLaunch, kBadSampled };
 
 namespace fake {
 namespace {
@@ -100,6 +100,14 @@ void head(const void *const *b, const int64_t *s, int64_t begin, int64_t end, vo
   }
 }
 
+/// logits, sampling -> sampled. Tile: a row. Constant: not used.
+void sample(const void *const *b, const int64_t *, int64_t begin, int64_t end, void *) {
+  dsv3::TokenChooser chooser;
+  for (int64_t r = begin; r < end; ++r)
+    if (const dsv3_sampling &how = in<dsv3_sampling>(b[1])[r]; how.flags & DSV3_SAMPLE_ROW)
+      out<dsv3_sampled>(b[2])[r] = chooser.choose(in<float>(b[0]) + r * kVocab, kVocab, how);
+}
+
 void copy(const void *const *b, const int64_t *, int64_t begin, int64_t end, void *) {
   std::memcpy(out<char>(b[1]) + begin * 4, in<char>(b[0]) + begin * 4, (end - begin) * 4);
 }
@@ -119,7 +127,8 @@ struct Kernel {
                                             {"attend_tiles", attendTiles, 7, 1, true, DSV3_SCALAR_QBLOCKS},
                                             {"attend_rows", attendRows, 6, 1, true, DSV3_SCALAR_TOKENS},
                                             {"head", head, 3, 1, false, -1},
-                                            {"copy", copy, 2, 0, false, DSV3_SCALAR_TOKENS}};
+                                            {"copy", copy, 2, 0, false, DSV3_SCALAR_TOKENS},
+                                            {"sample", sample, 3, 1, false, -1}};
 
 } // namespace
 } // namespace fake

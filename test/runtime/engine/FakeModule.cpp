@@ -20,13 +20,15 @@ constexpr uint64_t oIds = 0, oNext = oIds + up(kTokens * 4), oSeq = oNext + up(k
                    oQStart = oSlot + up(kTokens * 8), oCtx = oQStart + up((kSeqs + 1) * 4),
                    oTable = oCtx + up(kSeqs * 4), oRow = oTable + up(kSeqs * kPages * 4),
                    oQb = oRow + up(kSeqs * 4), oKb = oQb + up(kQBlocks * 16),
-                   oKbStart = oKb + up(kKBlocks * 8), kStepBytes = oKbStart + up((kSeqs + 1) * 4);
+                   oKbStart = oKb + up(kKBlocks * 8), oSampling = oKbStart + up((kSeqs + 1) * 4),
+                   kStepBytes = oSampling + up(kSeqs * sizeof(dsv3_sampling));
 
 // ---- arena and results ----
 constexpr uint64_t aHidden = 0, aBlock = up(kTokens * 4), aTap = aBlock + up(kKBlocks * 4),
                    kArenaBytes = aTap + up(kTokens * 8);
 constexpr uint64_t pLogits = 0, pHidden = uint64_t(kTokens) * kVocab * 4,
-                   kPersistBytes = pHidden + up(kTokens * 4);
+                   pSampled = pHidden + up(kTokens * 4),
+                   kPersistBytes = pSampled + up(kSeqs * sizeof(dsv3_sampled));
 
 constexpr dsv3_ref step(uint64_t o) { return {DSV3_POOL_STEP, 0, o}; }
 constexpr dsv3_ref arena(uint64_t o) { return {DSV3_POOL_ARENA, 0, o}; }
@@ -42,7 +44,8 @@ const dsv3_kernel_desc kernels[] = {{"append", "", here(append), 1024},
                                     {"attend_tiles", "", here(attendTiles), 0},
                                     {"attend_rows", "", here(attendRows), 64},
                                     {"head", "", here(head), 0},
-                                    {"copy", "", here(copy), 0}};
+                                    {"copy", "", here(copy), 0},
+                                    {"sample", "", here(sample), 0}};
 
 // ---- launches ----
 const dsv3_ref rAppend[] = {kv,
@@ -57,6 +60,7 @@ const dsv3_ref rTiles[] = {
     kv, step(oTable), step(oQb), step(oPos), step(oKbStart), arena(aBlock), arena(aHidden)};
 const dsv3_ref rRows[] = {kv, step(oTable), step(oSeq), step(oPos), step(oCtx), arena(aHidden)};
 const dsv3_ref rHead[] = {arena(aHidden), step(oRow), persist(pLogits)};
+const dsv3_ref rSample[] = {persist(pLogits), step(oSampling), persist(pSampled)};
 const dsv3_ref rCopy[] = {arena(aHidden), persist(pHidden)};
 const int64_t lastLayer[] = {kLayers - 1}, mtpLayer[] = {kLayers}, someRows[] = {0}, allRows[] = {1};
 
@@ -109,15 +113,22 @@ void attend(const dsv3_host_api *api, void *ctx, const dsv3_step_host *s, const 
   launch(api, ctx, 3, rTiles, 7, layer, "attend", s->scalars[DSV3_SCALAR_QBLOCKS]);
 }
 
+/// As generated code: only a device's programs choose tokens.
+void finish(const dsv3_host_api *api, void *ctx, const dsv3_step_host *s) {
+  launch(api, ctx, 5, rHead, 3, someRows, "head", s->scalars[DSV3_SCALAR_SEQS]);
+  if (FAKE_DEVICE)
+    launch(api, ctx, 7, rSample, 3, someRows, "sample", s->scalars[DSV3_SCALAR_SEQS]);
+}
+
 void prefill(const dsv3_host_api *api, void *ctx, const dsv3_step_host *s) {
   launch(api, ctx, 0, rAppend, 6, nullptr, "append", s->scalars[DSV3_SCALAR_TOKENS]);
   attend(api, ctx, s, lastLayer);
-  launch(api, ctx, 5, rHead, 3, someRows, "head", s->scalars[DSV3_SCALAR_SEQS]);
+  finish(api, ctx, s);
 }
 void decode(const dsv3_host_api *api, void *ctx, const dsv3_step_host *s) {
   launch(api, ctx, 0, rAppend, 6, nullptr, "append", s->scalars[DSV3_SCALAR_TOKENS]);
   launch(api, ctx, 4, rRows, 6, lastLayer, "attend", s->scalars[DSV3_SCALAR_TOKENS]);
-  launch(api, ctx, 5, rHead, 3, someRows, "head", s->scalars[DSV3_SCALAR_SEQS]);
+  finish(api, ctx, s);
 }
 void score(const dsv3_host_api *api, void *ctx, const dsv3_step_host *s) {
   int64_t tokens = s->scalars[DSV3_SCALAR_TOKENS];
@@ -138,13 +149,15 @@ void mtp(const dsv3_host_api *api, void *ctx, const dsv3_step_host *s) {
 const dsv3_output_desc outputs[] = {
     {"logits", persist(FAKE_FAULT == kBadOutput ? kPersistBytes - 64 : pLogits), DSV3_ELEM_F32, 0, kVocab},
     {"hidden", persist(pHidden), DSV3_ELEM_I32, 0, 1}};
+const dsv3_output_desc served[] = {outputs[0], {"sampled", persist(pSampled), DSV3_ELEM_I32, 0, FAKE_FAULT == kBadSampled ? 4 : DSV3_SAMPLED_WORDS}};
+constexpr uint32_t kServed = FAKE_DEVICE ? 2 : 1;
 
 const dsv3_program_desc programs[] = {
-    {"prefill_t8", DSV3_PHASE_PREFILL, 8, 1, 2, kPages, 1, outputs, prefill},
-    {"prefill_t48", DSV3_PHASE_PREFILL, kTokens, kSeqs, kQBlocks, kKBlocks, 1, outputs, prefill},
-    {"decode_b1", DSV3_PHASE_DECODE, 1, 1, 0, 0, 1, outputs, decode},
-    {"decode_b2", DSV3_PHASE_DECODE, 2, 2, 0, 0, 1, outputs, decode},
-    {"decode_b4", DSV3_PHASE_DECODE, 4, 4, 0, 0, 1, outputs, decode},
+    {"prefill_t8", DSV3_PHASE_PREFILL, 8, 1, 2, kPages, kServed, served, prefill},
+    {"prefill_t48", DSV3_PHASE_PREFILL, kTokens, kSeqs, kQBlocks, kKBlocks, kServed, served, prefill},
+    {"decode_b1", DSV3_PHASE_DECODE, 1, 1, 0, 0, kServed, served, decode},
+    {"decode_b2", DSV3_PHASE_DECODE, 2, 2, 0, 0, kServed, served, decode},
+    {"decode_b4", DSV3_PHASE_DECODE, 4, 4, 0, 0, kServed, served, decode},
     {"score", DSV3_PHASE_SCORE, kTokens, kSeqs, kQBlocks, kKBlocks, 2, outputs, score},
     {"mtp", DSV3_PHASE_MTP, kTokens, kSeqs, kQBlocks, kKBlocks, 1, outputs, mtp},
 };
@@ -162,6 +175,7 @@ const dsv3_field_desc fields[] = {
     {"qblock", DSV3_FIELD_QBLOCK, DSV3_ELEM_I32, oQb, kQBlocks * 4},
     {"kblock", DSV3_FIELD_KBLOCK, DSV3_ELEM_I32, oKb, kKBlocks * 2},
     {"kblock_start", DSV3_FIELD_KBLOCK_START, DSV3_ELEM_I32, oKbStart, kSeqs + 1},
+    {"sampling", DSV3_FIELD_SAMPLING, DSV3_ELEM_I32, oSampling, kSeqs *DSV3_SAMPLING_WORDS},
 };
 
 const dsv3_tap_desc taps[] = {{"embed", DSV3_ELEM_I32, 0, 2}, {"mtp.hidden", DSV3_ELEM_I32, 0, 1}};

@@ -67,7 +67,7 @@ TEST(Sampler, GreedyTakesTheLowerOfEquals) {
   auto token = sampler.sample(logits.data(), {}, {0});
   EXPECT_EQ(token->id, 1);
   double sum = std::exp(-4.0) + 1 + 1 + std::exp(-7.0);
-  EXPECT_NEAR(token->logprob, -std::log(sum), 1e-15);
+  EXPECT_NEAR(token->logprob, -std::log(sum), 3e-7);
 }
 
 TEST(Sampler, FrequenciesFollowTheDistribution) {

@@ -1,4 +1,5 @@
 // The kernel ops a case can ask for: one function each, and the table at the end.
+#include "runtime/core/Abi.h"
 #include "tools/compile-model/kernels/CaseBuilder.h"
 
 using namespace mlir;
@@ -107,6 +108,11 @@ void selectRows(CaseBuilder &c) {
   c.result("out", kernel::SelectRowsOp::create(c.b, c.loc, out.getType(), x, c.seq(), out, unbound, unscheduled, c.site()));
 }
 
+void sample(CaseBuilder &c) {
+  Value logits = c.input("logits", {c.entry.seqs, c.size("vocab")}, c.elem("x", "f32")), out = c.output({c.entry.seqs, DSV3_SAMPLED_WORDS}, i32(c));
+  c.result("out", kernel::SampleOp::create(c.b, c.loc, out.getType(), logits, c.seq(), out, unbound, unscheduled, c.site()));
+}
+
 //===-- Attention ---------------------------------------------------------===//
 
 void rope(CaseBuilder &c) {
@@ -202,7 +208,7 @@ void combine(CaseBuilder &c) {
 constexpr std::pair<llvm::StringLiteral, CaseFn> table[] = {
     {"gemm", gemm}, {"gated_gemm", gatedGemm}, {"batched_gemm", batchedGemm}, {"grouped_gemm", groupedGemm},
     {"grouped_gated_gemm", groupedGatedGemm}, {"norm", norm}, {"add_norm", addNorm}, {"add", add}, {"swiglu", swiglu},
-    {"concat", concat}, {"embed", embed}, {"select_rows", selectRows}, {"rope", rope}, {"kv_append", kvAppend},
+    {"concat", concat}, {"embed", embed}, {"select_rows", selectRows}, {"sample", sample}, {"rope", rope}, {"kv_append", kvAppend},
     {"attn_decode", attnDecode}, {"attn_prefill", attnPrefill}, {"kv_expand", kvExpand}, {"route", route}, {"dispatch", dispatch}, {"gather", gather}, {"combine", combine},
 };
 } // namespace

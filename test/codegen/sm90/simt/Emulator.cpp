@@ -30,7 +30,7 @@ constexpr int kWarp = 32;
 constexpr size_t kStack = 64 * 1024;
 
 /// Where a thread waits for others, and what it brought.
-enum class Meet { None, Block, Warp, ShuffleXor, ShuffleUp, Match, Ballot, Max, Min };
+enum class Meet { None, Block, Warp, ShuffleXor, ShuffleUp, Match, Ballot, Max, Min, Sum };
 
 struct Thread {
   ucontext_t context;
@@ -80,6 +80,7 @@ int32_t match(int32_t, int32_t v) { return int32_t(meet(Meet::Match, uint32_t(v)
 int32_t ballot(int32_t, bool v) { return int32_t(meet(Meet::Ballot, v)); }
 int32_t maxWarp(int32_t v, int32_t) { return int32_t(meet(Meet::Max, uint32_t(v))); }
 int32_t minWarp(int32_t v, int32_t) { return int32_t(meet(Meet::Min, uint32_t(v))); }
+int32_t sumWarp(int32_t v, int32_t) { return int32_t(meet(Meet::Sum, uint32_t(v))); }
 void syncWarp(int32_t) { meet(Meet::Warp); }
 void syncBlock(int32_t) { meet(Meet::Block); }
 float exp2Fast(float x) { return flushed(std::exp2(flushed(x))); }
@@ -100,6 +101,7 @@ const std::map<std::string, void *> &instructions() {
       {"llvm.nvvm.vote.ballot.sync", (void *)ballot},
       {"llvm.nvvm.redux.sync.umax", (void *)maxWarp},
       {"llvm.nvvm.redux.sync.umin", (void *)minWarp},
+      {"llvm.nvvm.redux.sync.add", (void *)sumWarp},
       {"llvm.nvvm.bar.warp.sync", (void *)syncWarp},
       {"llvm.nvvm.barrier.cta.sync.aligned.all", (void *)syncBlock},
       {"llvm.nvvm.ex2.approx.ftz.f32", (void *)exp2Fast},
@@ -115,10 +117,10 @@ const std::map<std::string, void *> &instructions() {
 
 /// Gives each of the 32 lanes, all waiting at the same place, its result.
 void resolveWarp(Thread *lanes) {
-  uint32_t most = 0, least = ~0u, votes = 0;
+  uint32_t most = 0, least = ~0u, votes = 0, sum = 0;
   for (int i = 0; i < kWarp; ++i) {
     most = std::max(most, lanes[i].value), least = std::min(least, lanes[i].value);
-    votes |= (lanes[i].value ? 1u : 0u) << i;
+    votes |= (lanes[i].value ? 1u : 0u) << i, sum += lanes[i].value;
   }
   for (int i = 0; i < kWarp; ++i) {
     Thread &me = lanes[i];
@@ -132,6 +134,7 @@ void resolveWarp(Thread *lanes) {
     case Meet::Ballot: me.result = votes; break;
     case Meet::Max: me.result = most; break;
     case Meet::Min: me.result = least; break;
+    case Meet::Sum: me.result = sum; break;
     default: break;
     }
   }
