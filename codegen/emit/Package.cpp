@@ -212,7 +212,7 @@ OrderedJson makeManifest(const ArtifactInfo &info, const OrderedJson &targets, c
   return manifest;
 }
 
-static Status writeFile(const std::string &path, std::string_view content) {
+Status writeText(const std::string &path, std::string_view content) {
   std::error_code error;
   llvm::raw_fd_ostream os(path, error);
   if (!error) {
@@ -225,7 +225,7 @@ static Status writeFile(const std::string &path, std::string_view content) {
 }
 
 Status writeManifest(const OrderedJson &manifest, const std::string &folder) {
-  return writeFile(folder + "/manifest.json", manifest.dump(1) + "\n");
+  return writeText(folder + "/manifest.json", manifest.dump(1) + "\n");
 }
 
 Status copyTokenizer(const std::string &checkpointFolder, const std::string &folder) {
@@ -238,7 +238,7 @@ Status copyTokenizer(const std::string &checkpointFolder, const std::string &fol
       return file.error();
     if (std::error_code error = llvm::sys::fs::create_directories(folder + "/tokenizer"))
       return doesNotFitError("cannot make '" + folder + "/tokenizer': " + error.message());
-    if (Status s = writeFile(folder + "/tokenizer/" + name, file->bytes()); !s)
+    if (Status s = writeText(folder + "/tokenizer/" + name, file->bytes()); !s)
       return s;
   }
   return {};

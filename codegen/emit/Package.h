@@ -46,6 +46,9 @@ OrderedJson commonEntry(mlir::ModuleOp module, rt::ModuleOp host);
 /// The manifest. No times and no absolute paths: equal input gives equal bytes.
 OrderedJson makeManifest(const ArtifactInfo &info, const OrderedJson &targets, const OrderedJson &common);
 
+/// Writes a small file. DoesNotFit when it cannot be written.
+Status writeText(const std::string &path, std::string_view content);
+
 /// Writes manifest.json into `folder`.
 Status writeManifest(const OrderedJson &manifest, const std::string &folder);
 

@@ -42,6 +42,17 @@ public:
     convertFromFloat(fill.elem, &value, 1, to);
   }
 
+  /// What the element means.
+  double number(int64_t row, int64_t col) const {
+    if (fill.kind != DummyFill::Kind::Codes) {
+      uint8_t bytes[4];
+      write(row, col, bytes);
+      return loadAsFloat(fill.elem, bytes, 0);
+    }
+    uint64_t block = uint64_t(row / fill.blockRows * gridCols + col / fill.blockCols);
+    return double(e4m3ToFloat(DummyTensor::code(data, uint64_t(row * fill.cols + col)))) * double(fill.spread.scale(scales, block));
+  }
+
 private:
   const DummyFill &fill;
   Dummy data, scales;
@@ -66,29 +77,68 @@ uint64_t DummyFill::end() const {
   return end > std::numeric_limits<uint64_t>::max() ? std::numeric_limits<uint64_t>::max() : uint64_t(end);
 }
 
-void DummyFill::run(int64_t from, int64_t to, uint8_t *pool) const {
-  const Dim &inner = dims.back();
-  size_t last = dims.size() - 1, size = byteSize(elem);
-  for (int64_t run = from; run < to; ++run) {
-    std::array<int64_t, kMaxDims> index{};
-    int64_t r = row, c = col, place = 0;
-    for (size_t d = last, rest = size_t(run); d-- > 0; rest /= size_t(dims[d].count)) {
-      index[d] = dims[d].first + dims[d].step * int64_t(rest % size_t(dims[d].count));
-      r += dims[d].rowStride * index[d];
-      c += dims[d].colStride * index[d];
-    }
-    for (const Term &t : terms)
-      if (size_t(t.dim) != last)
-        place += index[size_t(t.dim)] / t.div % t.mod * t.stride;
-    Source source(*this, memberDim < 0 ? 0 : memberFirst + index[size_t(memberDim)]);
-    for (int64_t j = 0; j < inner.count; ++j) {
-      int64_t i = inner.first + inner.step * j, at = place;
-      for (const Term &t : terms)
-        if (size_t(t.dim) == last)
-          at += i / t.div % t.mod * t.stride;
-      source.write(r + inner.rowStride * i, c + inner.colStride * i, pool + offset + uint64_t(at) * size);
-    }
+/// One run: what its elements have in common.
+struct DummyFill::Run {
+  const DummyFill &fill;
+  Source source;
+  int64_t row, col, place;
+
+  int64_t index(int64_t j) const { return fill.dims.back().first + fill.dims.back().step * j; }
+  int64_t rowOf(int64_t j) const { return row + fill.dims.back().rowStride * index(j); }
+  int64_t colOf(int64_t j) const { return col + fill.dims.back().colStride * index(j); }
+  uint64_t placeOf(int64_t j) const {
+    int64_t at = place, last = int64_t(fill.dims.size()) - 1;
+    for (const Term &t : fill.terms)
+      if (t.dim == last)
+        at += index(j) / t.div % t.mod * t.stride;
+    return fill.offset + uint64_t(at) * byteSize(fill.elem);
   }
+};
+
+DummyFill::Run DummyFill::at(int64_t run) const {
+  size_t last = dims.size() - 1;
+  std::array<int64_t, kMaxDims> index{};
+  int64_t r = row, c = col, place = 0;
+  for (size_t d = last; d-- > 0; run /= dims[d].count) {
+    index[d] = dims[d].first + dims[d].step * (run % dims[d].count);
+    r += dims[d].rowStride * index[d];
+    c += dims[d].colStride * index[d];
+  }
+  for (const Term &t : terms)
+    if (size_t(t.dim) != last)
+      place += index[size_t(t.dim)] / t.div % t.mod * t.stride;
+  return {*this, Source(*this, memberDim < 0 ? 0 : memberFirst + index[size_t(memberDim)]), r, c, place};
+}
+
+void DummyFill::run(int64_t from, int64_t to, uint8_t *pool) const {
+  for (int64_t i = from; i < to; ++i) {
+    Run run = at(i);
+    for (int64_t j = 0; j < dims.back().count; ++j)
+      run.source.write(run.rowOf(j), run.colOf(j), pool + run.placeOf(j));
+  }
+}
+
+uint64_t DummyFill::element(int64_t run, int64_t j, uint8_t *bytes) const {
+  Run one = at(run);
+  one.source.write(one.rowOf(j), one.colOf(j), bytes);
+  return one.placeOf(j);
+}
+
+int64_t DummyFill::runAt(const std::vector<int64_t> &index) const {
+  int64_t run = 0;
+  for (size_t d = 0; d + 1 < dims.size(); ++d) {
+    int64_t j = index[d] - dims[d].first;
+    if (j < 0 || j % dims[d].step != 0 || j / dims[d].step >= dims[d].count)
+      return -1;
+    run = run * dims[d].count + j / dims[d].step;
+  }
+  return run;
+}
+
+void DummyFill::numbers(int64_t run, double *out) const {
+  Run one = at(run);
+  for (int64_t j = 0; j < dims.back().count; ++j)
+    out[j] = one.source.number(one.rowOf(j), one.colOf(j));
 }
 
 std::vector<int64_t> DummyFill::words() const {

@@ -50,8 +50,21 @@ struct DummyFill {
   /// Writes runs [from, to) into the weights at `pool`. Padding is left alone: it is zero before.
   void run(int64_t from, int64_t to, uint8_t *pool) const;
 
+  //===-- For checks ------------------------------------------------------===//
+
+  /// Element `j` of a run: its place from the start of the weights, and its bytes (as many as `elem` has).
+  uint64_t element(int64_t run, int64_t j, uint8_t *bytes) const;
+  /// The run in which the elements at `index` (of all dims but the last) lie; -1: in none.
+  int64_t runAt(const std::vector<int64_t> &index) const;
+  /// What a run's elements mean: numbers, or codes times scales without a rounding.
+  void numbers(int64_t run, double *out) const;
+
   /// What the kernel reads: numbers in a fixed order (DummyFillWord), then keys of tensors, then keys of scales.
   std::vector<int64_t> words() const;
+
+private:
+  struct Run;
+  Run at(int64_t run) const;
 };
 
 /// Places in `DummyFill::words`. Dims are kMaxDims times {first, step, count, rowStride, colStride}, the last one last;

@@ -1,6 +1,7 @@
 #include "tools/compile-model/Driver.h"
 
 #include "codegen/emit/LaunchCosts.h"
+#include "codegen/emit/OpList.h"
 #include "codegen/emit/Package.h"
 #include "codegen/sm90/simt/DummyFill.h"
 #include "codegen/targets/DeviceEmitter.h"
@@ -186,7 +187,7 @@ private:
       progress.show(options.target + ": stage " + stage.name.str() + " done");
       if (stage.name == "tile" && !line.report.empty())
         costs = codegen::launchCosts(scheduled); // the launches are gone after schedule
-      return Status();
+      return stage.name == "tile" && line.opList ? ops.collect(scheduled) : Status();
     };
     return runPipeline(module, options, request);
   }
@@ -270,6 +271,14 @@ private:
     return {};
   }
 
+  Status emitOpList(rt::ModuleOp host, const std::string &folder) {
+    if (!line.opList)
+      return {};
+    if (Status s = ops.place(host); !s)
+      return s;
+    return writeText(folder + "/" + kOpListFile, ops.json().dump(1) + "\n");
+  }
+
   /// Writes one target's files; its entry is appended to `targets`.
   Status emit(ModuleOp module, const std::string &folder, OrderedJson &targets, OrderedJson &common) {
     auto hosts = module.getOps<rt::ModuleOp>();
@@ -289,6 +298,8 @@ private:
     files.weights = std::move(*weights);
     if (Status s = emitCode(module, host, folder + "/" + codeFolder(options.target), files); !s)
       return s;
+    if (Status s = emitOpList(host, folder + "/" + codeFolder(options.target)); !s)
+      return s;
     Result<OrderedJson> entry = targetEntry(module, host, files, info(), folder);
     if (!entry)
       return entry.error();
@@ -305,6 +316,7 @@ private:
   Progress progress;
   std::optional<hf::Model> model;
   std::vector<codegen::LaunchCost> costs; ///< of the target at hand
+  OpList ops;                             ///< the same
   std::vector<std::string> notes;
   std::string reports;
 };

@@ -49,6 +49,7 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("--dump-after", line.dumpAfter, "Write STAGE.mlir after this stage, or 'all'")->delimiter(',');
   app.add_option("--dump-dir", line.dumpDir, "Where dumps go");
   app.add_option("--report", line.report, "Print what each device kernel costs: text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_flag("--op-list", line.opList, "Also write what every launch computes, for dsv3-bench slice");
   app.add_flag("--force", line.force, "Replace an existing artifact");
   app.footer("compile-model inspect ARTIFACT prints what an artifact holds.\n"
              "Exit codes: 0 ok, 2 usage, 3 bad checkpoint, 4 unsupported, 5 does not fit, 6 internal.");

@@ -17,6 +17,7 @@ struct CommandLine {
   std::string report;                 ///< "text" or "json": what device kernels cost; empty: none
   bool dummyWeights = false; ///< drawn, not read
   bool maxModelLenGiven = false; ///< else the default is lowered to what the model allows
+  bool opList = false;                ///< write OpList.h's list
   bool force = false;
   std::string stopAfter;              ///< empty: write the artifact
   std::vector<std::string> dumpAfter; ///< "all" for every stage

@@ -23,6 +23,38 @@ std::string text(double v) {
   return out;
 }
 
+} // namespace
+
+std::string rowFault(DType elem, const std::vector<double> &expected, const std::vector<double> &got, double &relative) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double d = got[i] - expected[i];
+    error += d * d;
+    size += expected[i] * expected[i];
+  }
+  relative = size > 0 ? std::sqrt(error / size) : std::sqrt(error);
+  if (!(relative <= tolerance(elem)))
+    return ": expected relative error below " + text(tolerance(elem)) + ", got " + text(relative);
+  double rms = std::sqrt(size / double(expected.size()));
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (!(std::fabs(got[i] - expected[i]) <= kElement * (std::fabs(expected[i]) + rms)))
+      return " lane " + std::to_string(i) + ": expected " + text(expected[i]) + ", got " + text(got[i]);
+  return "";
+}
+
+std::string expertFault(const ExpectedExperts &e, const std::vector<int32_t> &got, bool &tie) {
+  for (size_t k = 0; k < e.ids.size(); ++k) {
+    if (got[k] == e.ids[k])
+      continue;
+    bool known = got[k] >= 0 && size_t(got[k]) < e.scores.size();
+    if (!known || std::fabs(e.scores[size_t(got[k])] - e.scores[size_t(e.ids[k])]) > 2e-6)
+      return "lane " + std::to_string(k) + ": expected expert " + std::to_string(e.ids[k]) + ", got " + std::to_string(got[k]);
+    tie = true;
+  }
+  return "";
+}
+
+namespace {
 class Checker {
 public:
   Checker(const Case &c, const CaseData &data, const Outputs &first, const Outputs &second) : c(c), data(data), first(first), second(second) {}
@@ -119,20 +151,18 @@ private:
     verdict.rows += int64_t(e.values.size());
   }
 
-  /// Where float32 cannot tell two scores apart the kernel may take either; weights of such a token are not compared.
   void experts(const ExpectedExperts &e) {
     const std::vector<uint8_t> *bytes = bytesOf("ids");
-    for (size_t k = 0; bytes && k < e.ids.size(); ++k) {
-      int32_t got = 0;
-      std::memcpy(&got, bytes->data() + (size_t(e.token) * e.ids.size() + k) * 4, 4);
-      if (got == e.ids[k])
-        continue;
-      bool known = got >= 0 && size_t(got) < e.scores.size();
-      if (!known || std::fabs(e.scores[size_t(got)] - e.scores[size_t(e.ids[k])]) > 2e-6)
-        return fail("ids row " + std::to_string(e.token) + " lane " + std::to_string(k) + ": expected expert " + std::to_string(e.ids[k]) +
-                    ", got " + std::to_string(got));
+    if (!bytes)
+      return;
+    std::vector<int32_t> got(e.ids.size());
+    std::memcpy(got.data(), bytes->data() + size_t(e.token) * got.size() * 4, got.size() * 4);
+    bool tie = false;
+    std::string fault = expertFault(e, got, tie);
+    if (!fault.empty())
+      return fail(place("ids", e.token) + " " + fault);
+    if (tie)
       ties.insert(e.token);
-    }
     ++verdict.rows;
   }
 
@@ -141,24 +171,15 @@ private:
     const std::vector<uint8_t> *bytes = bytesOf(e.buffer);
     if (!b || !bytes)
       return;
-    double error = 0, size = 0;
-    size_t from = size_t(e.row * b->shape.back());
-    for (size_t i = 0; i < e.values.size(); ++i) {
-      double d = double(loadAsFloat(b->elem, bytes->data(), from + i)) - e.values[i];
-      error += d * d;
-      size += e.values[i] * e.values[i];
-    }
-    double relative = size > 0 ? std::sqrt(error / size) : std::sqrt(error);
+    std::vector<double> got(e.values.size());
+    for (size_t i = 0; i < got.size(); ++i)
+      got[i] = double(loadAsFloat(b->elem, bytes->data(), size_t(e.row * b->shape.back()) + i));
+    double relative = 0;
+    std::string fault = rowFault(b->elem, e.values, got, relative);
     verdict.worst = std::max(verdict.worst, relative);
     ++verdict.rows;
-    if (!(relative <= tolerance(b->elem)))
-      return fail(place(e.buffer, e.row) + ": expected relative error below " + text(tolerance(b->elem)) + ", got " + text(relative));
-    double rms = std::sqrt(size / double(e.values.size()));
-    for (size_t i = 0; i < e.values.size(); ++i) {
-      double got = loadAsFloat(b->elem, bytes->data(), from + i);
-      if (!(std::fabs(got - e.values[i]) <= kElement * (std::fabs(e.values[i]) + rms)))
-        return fail(place(e.buffer, e.row) + " lane " + std::to_string(i) + ": expected " + text(e.values[i]) + ", got " + text(got));
-    }
+    if (!fault.empty())
+      fail(place(e.buffer, e.row) + fault);
   }
 
   const Case &c;

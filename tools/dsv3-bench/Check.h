@@ -23,6 +23,14 @@ struct Verdict {
 /// Largest relative error of a row that is accepted, by the type it is stored in.
 double tolerance(DType stored);
 
+/// What differs between a row as it is and as the reference has it, or empty: its relative error, then single elements.
+/// `elem` is what the row is stored in.
+std::string rowFault(DType elem, const std::vector<double> &expected, const std::vector<double> &got, double &relative);
+
+/// What is wrong with a token's experts. Where float32 cannot tell two scores apart either is right; `tie` is set when another
+/// than the reference's was taken, whose weights then differ.
+std::string expertFault(const ExpectedExperts &expected, const std::vector<int32_t> &got, bool &tie);
+
 /// `first` and `second` are two runs from the same state: they must be equal bit for bit, every defined element must have been
 /// written, sampled rows must be near the reference, and no cache row that the step does not append may have changed.
 Verdict check(const Case &c, const CaseData &data, const Expected &expected, const Outputs &first, const Outputs &second);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <set>
 
 namespace dsv3::bench {
@@ -60,9 +61,38 @@ int64_t rowsOf(const Buffer &b) {
   return n;
 }
 
+/// Set 0 of a case.
+class DrawnCase : public OpData {
+public:
+  explicit DrawnCase(const CaseData &data) : data(data) {}
+  int64_t rows() const override { return data.shape().rows; }
+  void read(const Buffer &input, int64_t first, int64_t count, double *out) const override {
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = data.input(input, first + i);
+  }
+  std::vector<int32_t> integers(const Buffer &input, int64_t count) const override {
+    std::vector<uint8_t> bytes = data.bytes(input, 0);
+    std::vector<int32_t> values(static_cast<size_t>(count));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(int32_t));
+    return values;
+  }
+  int64_t weightRows(std::string_view name) const override { return data.weight(name).rows(); }
+  Array<double> weight(std::string_view name, int64_t from, int64_t to) const override { return data.weight(name).read(from, to); }
+  reference::SeqMeta sequences() const override { return data.sequences(0); }
+  void cached(const Buffer &cache, int64_t page, int64_t slot, double *row) const override {
+    for (int64_t lane = 0; lane < cache.shape[3]; ++lane)
+      row[lane] = data.cached(cache, page, slot, lane);
+  }
+  int64_t layer() const override { return data.layer(); }
+  int64_t cachePages() const override { return data.cachePages(); }
+
+private:
+  const CaseData &data;
+};
+
 class Reference {
 public:
-  Reference(const Case &c, const CaseData &data, int64_t samples) : c(c), data(data), json(data.shape().json), samples(samples) {}
+  Reference(const Case &c, const Json &attributes, const OpData &data, int64_t samples) : c(c), data(data), json(attributes), samples(samples) {}
 
   Result<Expected> run() {
     using Fn = void (Reference::*)();
@@ -95,8 +125,7 @@ private:
   /// The operand's lanes of row `row` of an input.
   std::vector<double> lanes(const Buffer &b, int64_t row, int64_t at, int64_t count) {
     std::vector<double> v(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i)
-      v[size_t(i)] = data.input(b, row * b.shape.back() + at + i);
+    data.read(b, row * b.shape.back() + at, count, v.data());
     return v;
   }
   std::vector<double> lanes(const Buffer &b, int64_t row) { return lanes(b, row, b.at, b.lanes); }
@@ -113,7 +142,7 @@ private:
     return Array<double>({1, n}, std::move(v));
   }
   double number(const char *key, double fallback) { return json.value(key, fallback); }
-  int64_t tokenRows() { return data.shape().rows; }
+  int64_t tokenRows() { return data.rows(); }
   std::vector<int64_t> someRows(int64_t n) { return sample(n, samples, 5); }
 
   void add(const char *name, int64_t row, std::vector<double> values) { out.rows.push_back({name, row, std::move(values)}); }
@@ -125,12 +154,12 @@ private:
   //===-- Products --------------------------------------------------------===//
 
   /// x times rows [first, first + n) of a weight, transposed: the weight is read in pieces, so that it need not fit as doubles.
-  Array<double> times(const Array<double> &x, const RandomWeight &w, int64_t first, int64_t n) {
+  Array<double> times(const Array<double> &x, const char *w, int64_t first, int64_t n) {
     Array<double> y({x.rows(), n});
     parallelFor(n, 16, [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end; at += 64) {
         int64_t to = std::min(end, at + 64);
-        Array<double> part = errors.take(reference::linear(x, w.read(first + at, first + to)));
+        Array<double> part = errors.take(reference::linear(x, data.weight(w, first + at, first + to)));
         for (int64_t r = 0; r < part.rows(); ++r)
           std::copy(part.row(r), part.row(r) + part.cols(), y.row(r) + at);
       }
@@ -144,46 +173,51 @@ private:
 
   void gemm() {
     std::vector<int64_t> which = someRows(tokenRows());
-    add("out", which, times(rows(buffer("x"), which), data.weight("w"), 0, data.weight("w").rows()));
+    add("out", which, times(rows(buffer("x"), which), "w", 0, data.weightRows("w")));
   }
 
   void gatedGemm() {
     std::vector<int64_t> which = someRows(tokenRows());
     Array<double> x = rows(buffer("x"), which);
-    int64_t n = data.weight("w_gate").rows();
-    add("out", which, gate(times(x, data.weight("w_gate"), 0, n), times(x, data.weight("w_up"), 0, n)));
+    int64_t n = data.weightRows("w_gate");
+    add("out", which, gate(times(x, "w_gate", 0, n), times(x, "w_up", 0, n)));
   }
 
   void batchedGemm() {
     int64_t heads = buffer("x").shape[1], n = buffer("out").shape[2];
     for (int64_t row : someRows(tokenRows() * heads))
-      add("out", {row}, times(rows(buffer("x"), {row}), data.weight("w"), row % heads * n, n));
+      add("out", {row}, times(rows(buffer("x"), {row}), "w", row % heads * n, n));
   }
 
-  int64_t expertOf(int64_t row) {
-    const std::vector<int32_t> &offsets = data.routing(0).offsets.data;
+  /// First rows of the experts, and of the end.
+  std::vector<int32_t> offsets() { return data.integers(buffer("offsets"), buffer("offsets").shape[0]); }
+  static int64_t expertOf(const std::vector<int32_t> &offsets, int64_t row) {
     return std::upper_bound(offsets.begin(), offsets.end(), int32_t(row)) - offsets.begin() - 1;
   }
 
   void groupedGemm() {
     int64_t n = buffer("out").shape[1];
-    for (int64_t row : someRows(data.routing(0).offsets.data.back()))
-      add("out", {row}, times(rows(buffer("x"), {row}), data.weight("w"), expertOf(row) * n, n));
+    std::vector<int32_t> starts = offsets();
+    for (int64_t row : someRows(starts.back()))
+      add("out", {row}, times(rows(buffer("x"), {row}), "w", expertOf(starts, row) * n, n));
   }
 
   void groupedGatedGemm() {
     int64_t n = buffer("out").shape[1];
-    for (int64_t row : someRows(data.routing(0).offsets.data.back())) {
-      Array<double> x = rows(buffer("x"), {data.routing(0).tokenOf.data[size_t(row)]});
-      int64_t first = expertOf(row) * n;
-      add("out", {row}, gate(times(x, data.weight("w_gate"), first, n), times(x, data.weight("w_up"), first, n)));
+    std::vector<int32_t> starts = offsets(), tokenOf;
+    if (const Buffer *b = c.find("token_of")) // else rows were gathered before
+      tokenOf = data.integers(*b, starts.back());
+    for (int64_t row : someRows(starts.back())) {
+      Array<double> x = rows(buffer("x"), {tokenOf.empty() ? row : tokenOf[size_t(row)]});
+      int64_t first = expertOf(starts, row) * n;
+      add("out", {row}, gate(times(x, "w_gate", first, n), times(x, "w_up", first, n)));
     }
   }
 
   //===-- Rows ------------------------------------------------------------===//
 
   Array<double> gamma() {
-    Array<double> g = data.weight("gamma").read(0, 1);
+    Array<double> g = data.weight("gamma", 0, 1);
     g.shape = {g.size()};
     return g;
   }
@@ -209,7 +243,9 @@ private:
 
   void swiglu() {
     std::vector<int64_t> which = someRows(tokenRows());
-    add("out", which, errors.take(reference::swiglu(rows(buffer("gate_up"), which))));
+    if (c.find("gate_up"))
+      return add("out", which, errors.take(reference::swiglu(rows(buffer("gate_up"), which))));
+    add("out", which, errors.take(reference::swiglu(rows(buffer("gate"), which), rows(buffer("up"), which))));
   }
 
   void concat() {
@@ -219,16 +255,13 @@ private:
 
   void embed() {
     std::vector<int64_t> which = someRows(tokenRows());
-    std::vector<uint8_t> bytes = data.bytes(buffer("ids"), 0);
-    for (int64_t t : which) {
-      int32_t id = 0;
-      std::memcpy(&id, bytes.data() + t * 4, 4);
-      add("out", {t}, data.weight("table").read(id, id + 1));
-    }
+    std::vector<int32_t> ids = data.integers(buffer("ids"), tokenRows());
+    for (int64_t t : which)
+      add("out", {t}, data.weight("table", ids[size_t(t)], ids[size_t(t)] + 1));
   }
 
   void selectRows() {
-    reference::SeqMeta seq = data.sequences(0);
+    reference::SeqMeta seq = data.sequences();
     for (int64_t s : someRows(seq.seqs()))
       add("out", s, lanes(buffer("x"), seq.qStart[size_t(s + 1)] - 1));
   }
@@ -251,18 +284,21 @@ private:
   }
 
   void gather() {
-    for (int64_t row : someRows(data.routing(0).offsets.data.back()))
-      add("out", row, lanes(buffer("x"), data.routing(0).tokenOf.data[size_t(row)]));
+    int64_t top = buffer("token_of").shape[0] / buffer("x").shape[0];
+    std::vector<int32_t> tokenOf = data.integers(buffer("token_of"), data.rows() * top);
+    for (int64_t row : someRows(data.rows() * top))
+      add("out", row, lanes(buffer("x"), tokenOf[size_t(row)]));
   }
 
   void combine() {
     const Buffer *plus = c.find("plus");
     int64_t top = buffer("row_of").shape[1];
+    std::vector<int32_t> from = data.integers(buffer("row_of"), tokenRows() * top);
     for (int64_t t : someRows(tokenRows())) {
       std::vector<int64_t> which;
       Ids rowOf({1, top});
       for (int64_t k = 0; k < top; ++k) {
-        which.push_back(data.routing(0).rowOf.data[size_t(t * top + k)]);
+        which.push_back(from[size_t(t * top + k)]);
         rowOf.data[size_t(k)] = int32_t(k);
       }
       Array<double> more = plus ? one(lanes(*plus, t)) : Array<double>();
@@ -279,7 +315,7 @@ private:
     p.top = json.value("top", int64_t(8));
     p.norm = json.value("norm", true);
     p.scale = number("scale", 2.5);
-    Array<double> bias = data.weight("bias").read(0, 1);
+    Array<double> bias = data.weight("bias", 0, 1);
     bias.shape = {bias.size()};
     for (int64_t t : someRows(tokenRows())) {
       Array<double> logits = one(lanes(buffer("logits"), t));
@@ -293,8 +329,12 @@ private:
   }
 
   void dispatch() {
-    const Routing &r = data.routing(0);
-    out.ints = {{"offsets", r.offsets.data}, {"token_of", r.tokenOf.data}, {"row_of", r.rowOf.data}};
+    int64_t rows = tokenRows(), top = buffer("ids").shape[1];
+    Ids ids({rows, top}, data.integers(buffer("ids"), rows * top));
+    Array<double> numbers({rows, 1});
+    std::iota(numbers.data.begin(), numbers.data.end(), 0.0);
+    reference::Dispatched<double> d = errors.take(reference::dispatch(numbers, ids, buffer("offsets").shape[0] - 1));
+    out.ints = {{"offsets", d.offsets.data}, {"token_of", {d.rows.data.begin(), d.rows.data.end()}}, {"row_of", d.rowOf.data}};
   }
 
   //===-- Attention -------------------------------------------------------===//
@@ -304,16 +344,25 @@ private:
     p.dims = dims;
     p.theta = number("theta", 10000);
     p.interleaved = json.value("interleaved", true);
+    if (json.contains("yarn")) {
+      const Json &yarn = json["yarn"];
+      p.yarn = true;
+      p.factor = yarn.value("factor", 1.0);
+      p.original = yarn.value("original", 4096.0);
+      p.betaFast = yarn.value("beta_fast", 32.0);
+      p.betaSlow = yarn.value("beta_slow", 1.0);
+    }
     reference::RopeTable table = errors.take(reference::ropeTable(p));
     if (errors.failed)
       return {};
+    table.attentionFactor = float(json.value("attention_factor", 1.0));
     return errors.take(reference::rope(x, Ids({int64_t(positions.size())}, positions), table, at, p.interleaved));
   }
 
   void rope() {
     const Buffer &x = buffer("x");
     int64_t heads = x.shape[1], d = x.shape[2], dims = json.value("dims", int64_t(64));
-    reference::SeqMeta seq = data.sequences(0);
+    reference::SeqMeta seq = data.sequences();
     const char *name = c.find("out") ? "out" : "x"; // in place
     for (int64_t row : someRows(tokenRows() * heads))
       add(name, {row}, rotated(one(lanes(x, row)), {seq.tokenPos[size_t(row / heads)]}, json.value("at", d - dims), dims));
@@ -322,7 +371,7 @@ private:
   void kvAppend() {
     const Buffer &kv = buffer("kv");
     int64_t latent = json.value("latent", int64_t(512)), dims = kv.shape[3] - latent;
-    reference::SeqMeta seq = data.sequences(0);
+    reference::SeqMeta seq = data.sequences();
     for (int64_t t : someRows(tokenRows())) {
       std::vector<double> row = lanes(buffer("kv_a"), t);
       Array<double> low = one(std::vector<double>(row.begin(), row.begin() + latent)), key = one(std::vector<double>(row.begin() + latent, row.end()));
@@ -340,8 +389,7 @@ private:
     reference::Cache<double> cache(1, n, {latent, kv.shape[3] - latent});
     for (int64_t p = 0; p < n; ++p)
       for (int64_t slot = 0; slot < std::min(reference::kPageTokens, context - (first + p) * reference::kPageTokens); ++slot)
-        for (int64_t i = 0; i < kv.shape[3]; ++i)
-          cache.row(0, p, slot)[i] = data.cached(kv, pages[size_t(first + p)], slot, i);
+        data.cached(kv, pages[size_t(first + p)], slot, cache.row(0, p, slot));
     return cache;
   }
   static std::vector<int32_t> upTo(int64_t n) {
@@ -353,8 +401,8 @@ private:
 
   void kvExpand() {
     const Buffer &keys = buffer("keys"), &values = buffer("values"), &kv = buffer("kv");
-    int64_t heads = keys.shape[1], nope = data.weight("w_k").rows() / heads, v = values.shape[3];
-    reference::SeqMeta seq = data.sequences(0);
+    int64_t heads = keys.shape[1], nope = data.weightRows("w_k") / heads, v = values.shape[3];
+    reference::SeqMeta seq = data.sequences();
     std::vector<std::pair<int64_t, int64_t>> blocks; // sequence, page of it
     for (int64_t s = 0; s < seq.seqs(); ++s)
       for (size_t p = 0; p < seq.blockTable[size_t(s)].size(); ++p)
@@ -365,18 +413,22 @@ private:
       int64_t here = std::min<int64_t>(reference::kPageTokens, seq.ctxLen[s] - page * reference::kPageTokens);
       reference::SeqMeta one;
       one.addSequence(here - 1, 1, {0});
-      Array<double> wK = data.weight("w_k").read(head * nope, (head + 1) * nope), wV = data.weight("w_v").read(head * v, (head + 1) * v);
+      Array<double> wK = data.weight("w_k", head * nope, (head + 1) * nope), wV = data.weight("w_v", head * v, (head + 1) * v);
       wK.shape.insert(wK.shape.begin(), 1);
       wV.shape.insert(wV.shape.begin(), 1);
       reference::ExpandedKeys<double> e =
           errors.take(reference::expandKeys(cacheOf(kv, seq.blockTable[s], page, 1, seq.ctxLen[s]), 0, wK, wV, one));
       if (errors.failed)
         return;
+      bool keyRows = json.value("key_rows", true);
+      if (!keyRows) // a row per lane: a lane of one key may be near zero, so all lanes count as one row
+        add("keys", i * keys.shape[2], std::move(e.keys.data));
       for (int64_t slot = 0; slot < reference::kPageTokens; ++slot) {
         std::vector<double> key;
-        for (int64_t lane = 0; lane < keys.shape[3]; ++lane)
+        for (int64_t lane = 0; keyRows && lane < keys.shape[3]; ++lane)
           key.push_back(e.keys.data[size_t(lane * reference::kPageTokens + slot)]);
-        add("keys", i * reference::kPageTokens + slot, std::move(key));
+        if (keyRows)
+          add("keys", i * reference::kPageTokens + slot, std::move(key));
         add("values", i * reference::kPageTokens + slot, std::vector<double>(e.values.row(slot), e.values.row(slot) + v));
       }
     }
@@ -386,7 +438,8 @@ private:
   void attnPrefill() {
     const Buffer &q = buffer("q"), &keys = buffer("keys"), &values = buffer("values");
     int64_t heads = q.shape[1], d = q.shape[2], v = values.shape[3];
-    reference::SeqMeta seq = data.sequences(0);
+    bool keyRows = json.value("key_rows", true);
+    reference::SeqMeta seq = data.sequences();
     std::vector<int64_t> firstBlock{0};
     for (int32_t context : seq.ctxLen)
       firstBlock.push_back(firstBlock.back() + (context + reference::kPageTokens - 1) / reference::kPageTokens);
@@ -397,12 +450,14 @@ private:
         int64_t token = which[size_t(i)] / heads, head = which[size_t(i)] % heads, context = seq.tokenPos[size_t(token)] + 1;
         int64_t blocks = (context + reference::kPageTokens - 1) / reference::kPageTokens, first = firstBlock[size_t(seq.tokenSeq[size_t(token)])];
         reference::ExpandedKeys<double> kv{Array<double>({blocks, 1, d, reference::kPageTokens}), Array<double>({blocks, 1, reference::kPageTokens, v})};
-        for (int64_t j = 0; j < blocks * reference::kPageTokens; ++j) {
-          int64_t block = j / reference::kPageTokens, slot = j % reference::kPageTokens, at = ((first + block) * heads + head) * reference::kPageTokens + slot;
-          for (int64_t lane = 0; lane < d; ++lane)
-            kv.keys.data[size_t((block * d + lane) * reference::kPageTokens + slot)] = data.input(keys, at * d + lane);
-          for (int64_t lane = 0; lane < v; ++lane)
-            kv.values.data[size_t(j * v + lane)] = data.input(values, at * v + lane);
+        std::vector<double> block(size_t(d * reference::kPageTokens));
+        for (int64_t at = 0; at < blocks; ++at) {
+          int64_t from = ((first + at) * heads + head) * reference::kPageTokens;
+          double *key = &kv.keys.data[size_t(at * d * reference::kPageTokens)];
+          data.read(keys, from * d, d * reference::kPageTokens, keyRows ? block.data() : key);
+          for (int64_t j = 0; keyRows && j < d * reference::kPageTokens; ++j)
+            key[j % d * reference::kPageTokens + j / d] = block[size_t(j)];
+          data.read(values, from * v, v * reference::kPageTokens, &kv.values.data[size_t(at * v * reference::kPageTokens)]);
         }
         reference::SeqMeta alone;
         alone.addSequence(context - 1, 1, upTo(blocks));
@@ -417,7 +472,7 @@ private:
   void attnDecode() {
     const Buffer &latent = buffer("q_latent"), &q = buffer("q"), &kv = buffer("kv");
     int64_t heads = latent.shape[1], width = latent.shape[2], rope = q.lanes;
-    reference::SeqMeta seq = data.sequences(0);
+    reference::SeqMeta seq = data.sequences();
     // A few sequences, a few heads of each: a cache as doubles is large.
     for (int64_t s : sample(seq.seqs(), std::max<int64_t>(2, samples / 4), 8)) {
       auto context = int64_t(seq.ctxLen[size_t(s)]), pages = int64_t(seq.blockTable[size_t(s)].size());
@@ -439,7 +494,7 @@ private:
   }
 
   const Case &c;
-  const CaseData &data;
+  const OpData &data;
   const Json &json;
   int64_t samples;
   Errors errors;
@@ -447,7 +502,9 @@ private:
 };
 } // namespace
 
-Result<Expected> expect(const Case &c, const CaseData &data, int64_t samples) { return Reference(c, data, samples).run(); }
+Result<Expected> expect(const Case &c, const Json &attributes, const OpData &data, int64_t samples) { return Reference(c, attributes, data, samples).run(); }
+
+Result<Expected> expect(const Case &c, const CaseData &data, int64_t samples) { return expect(c, data.shape().json, DrawnCase(data), samples); }
 
 int64_t definedElements(const Case &c, const CaseData &data, const Buffer &output) {
   int64_t n = rowsOf(output) * output.shape.back(), first = output.shape[0], used = first;

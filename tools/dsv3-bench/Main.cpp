@@ -2,6 +2,7 @@
 #include "tools/dsv3-bench/Conflicts.h"
 #include "tools/dsv3-bench/Report.h"
 #include "tools/dsv3-bench/Workers.h"
+#include "tools/dsv3-bench/slice/Slice.h"
 
 #include <CLI/CLI.hpp>
 
@@ -145,6 +146,33 @@ Result<int> runConflicts() {
   return std::all_of(rows->begin(), rows->end(), [](const ProbeRow &r) { return r.agrees(); }) ? 0 : 1;
 }
 
+Result<int> runSliceCommand(const SliceOptions &o, const std::string &jsonPath, const std::string &commit, const std::string &command) {
+  Result<SliceReport> report = runSlice(o);
+  if (!report)
+    return report.error();
+  std::printf("%s", summary(*report).c_str());
+  if (!jsonPath.empty()) {
+    OrderedJson json = {{"date", today()}, {"commit", commit}, {"command", command}};
+    json.update(toJson(*report));
+    if (Status s = writeJson(jsonPath, json); !s)
+      return s.error();
+  }
+  return report->ok() ? 0 : 1;
+}
+
+void declareSlice(CLI::App &slice, SliceOptions &o, Options &shared) {
+  slice.option_defaults()->always_capture_default();
+  slice.add_option("ARTIFACT", o.artifact, "Folder that compile-model --load-format=dummy --op-list wrote")->required();
+  slice.add_option("--device", o.device, "cuda or cpu")->check(CLI::IsMember({"cuda", "cpu"}));
+  slice.add_option("--step", o.steps, "prefill:PAST+COUNT[/...], decode:SEQUENCESxTOKENS or decode:SEQUENCES@TOKENS (mixed lengths); may be given several times");
+  slice.add_flag("--check", shared.check, "Compare every launch with the reference on sampled rows");
+  slice.add_flag("--time", shared.time, "Time the steps as graphs, and each launch; default: both");
+  slice.add_option("--samples", o.samples, "Rows compared per output")->check(CLI::PositiveNumber);
+  slice.add_option("--runs", o.runs, "Repetitions of a step that is timed")->check(CLI::PositiveNumber);
+  slice.add_option("--json", shared.json, "Write the results to this file");
+  slice.add_option("--commit", shared.commit, "What the JSON says was measured");
+}
+
 Result<int> main(int argc, char **argv) {
   Options o;
   CLI::App app("Measures kernels on a GPU.", "dsv3-bench");
@@ -163,6 +191,9 @@ Result<int> main(int argc, char **argv) {
   kernel->add_option("--json", o.json, "Write the results to this file");
   kernel->add_option("--commit", o.commit, "What the JSON says was measured");
   CLI::App *conflicts = app.add_subcommand("conflicts", "Compares bank conflicts of shared memory accesses with the model");
+  SliceOptions slice;
+  CLI::App *sliceCommand = app.add_subcommand("slice", "Runs steps of an artifact with drawn weights, and compares each launch with the reference");
+  declareSlice(*sliceCommand, slice, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
@@ -177,6 +208,11 @@ Result<int> main(int argc, char **argv) {
   std::string command = "dsv3-bench";
   for (int i = 1; i < argc; ++i)
     command += std::string(" ") + argv[i];
+  if (sliceCommand->parsed()) {
+    slice.check = o.run.check;
+    slice.time = o.run.time;
+    return runSliceCommand(slice, o.json, o.commit, command);
+  }
   return runKernels(o, command);
 }
 } // namespace

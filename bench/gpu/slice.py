@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""A full-width slice of DeepSeek-V3 (one dense layer, two with experts) with drawn weights, on a GPU; two steps, because the
+machine with the GPU may have no compiler.
+
+  bench/gpu/slice.py build FOLDER      # with build/bin/compile-model: FOLDER/VARIANT.dsv3, 15 MB each, no weights
+  bench/gpu/slice.py measure FOLDER    # with build/bin/dsv3-bench: every launch against the reference, times; writes
+                                       # bench/results/sm90-slice-VARIANT.json
+
+Variants: `fp8` (weights in FP8 blocks, as released), `bf16` (the same model without a quantisation), `w8a8` (FP8
+activations too).
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+VARIANTS = {"fp8": [], "bf16": [], "w8a8": ["--quant=fp8-block"]}
+SIZES = ["--max-batch=128", "--max-model-len=32768", "--prefill-chunk=4096"]
+
+
+def build(args):
+    with open(os.path.join(HERE, "slice", "config.json")) as f:
+        config = json.load(f)
+    os.makedirs(args.folder, exist_ok=True)
+    for name in args.variants:
+        with tempfile.TemporaryDirectory() as model:
+            if name == "bf16":
+                config = {k: v for k, v in config.items() if k != "quantization_config"}
+            with open(os.path.join(model, "config.json"), "w") as f:
+                json.dump(config, f)
+            command = [os.path.join(args.bin, "compile-model"), model, "-o", os.path.join(args.folder, name + ".dsv3"), "--force", "--target=sm_90a",
+                       "--load-format=dummy", "--op-list", *SIZES, *VARIANTS[name], *args.flag]
+            if subprocess.run(command).returncode:
+                return [name]
+    return []
+
+
+def measure(args):
+    failed = []
+    for name in args.variants:
+        command = [os.path.join(args.bin, "dsv3-bench"), "slice", os.path.join(args.folder, name + ".dsv3"), "--commit", args.commit,
+                   "--json", os.path.join(args.out, f"sm90-slice-{name}.json"), *args.flag]
+        print(f"== {name}", flush=True)
+        if subprocess.run(command).returncode:
+            failed.append(name)
+    return failed
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("step", choices=("build", "measure"))
+    ap.add_argument("folder", help="of the artifacts")
+    ap.add_argument("variants", nargs="*", metavar="VARIANT", help="default: " + " ".join(VARIANTS))
+    ap.add_argument("--bin", default=os.path.join(ROOT, "build", "bin"), help="folder of the tools")
+    ap.add_argument("--out", default=os.path.join(ROOT, "bench", "results"), help="where results go")
+    ap.add_argument("--commit", default="", help="what the results say was measured")
+    ap.add_argument("--flag", action="append", default=[], help="passed on: --flag=--determinism=run, --flag=--step=decode:1x4096")
+    args = ap.parse_args()
+    for name in args.variants:
+        if name not in VARIANTS:
+            ap.error(f"expected one of {', '.join(VARIANTS)}, got '{name}'")
+    args.variants = args.variants or list(VARIANTS)
+    failed = {"build": build, "measure": measure}[args.step](args)
+    if failed:
+        sys.exit(f"slice.py: failed: {' '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
