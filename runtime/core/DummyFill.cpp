@@ -1,5 +1,7 @@
 #include "runtime/core/DummyFill.h"
 
+#include "runtime/core/DummyRow.h"
+
 #include <algorithm>
 #include <array>
 
@@ -40,6 +42,29 @@ public:
     case DummyFill::Kind::Scales: value = fill.spread.scale(scales, block); break;
     }
     convertFromFloat(fill.elem, &value, 1, to);
+  }
+
+  /// What the elements of columns [col, col + n) mean.
+  void numbers(int64_t row, int64_t col, int64_t n, double *out) const {
+    uint64_t first = uint64_t(row * fill.cols + col);
+    std::vector<float> values(static_cast<size_t>(n));
+    if (fill.kind == DummyFill::Kind::Plain) {
+      drawNormals(data, first, n, values.data());
+      for (int64_t i = 0; i < n; ++i) {
+        float x = fill.spread.deviation * values[size_t(i)];
+        float stored = roundTo(fill.stored, fill.spread.mean + x);
+        out[i] = double(roundTo(fill.elem, stored));
+      }
+      return;
+    }
+    drawCodeValues(data, first, n, values.data());
+    for (int64_t i = 0; i < n;) {
+      int64_t end = std::min(n, ((col + i) / fill.blockCols + 1) * fill.blockCols - col);
+      float scale = fill.spread.scale(scales, uint64_t(row / fill.blockRows * gridCols + (col + i) / fill.blockCols));
+      for (; i < end; ++i)
+        out[i] = fill.kind == DummyFill::Kind::Codes ? double(values[size_t(i)]) * double(scale)
+                                                     : double(roundTo(fill.elem, roundTo(fill.stored, values[size_t(i)] * scale)));
+    }
   }
 
   /// What the element means.
@@ -137,7 +162,10 @@ int64_t DummyFill::runAt(const std::vector<int64_t> &index) const {
 
 void DummyFill::numbers(int64_t run, double *out) const {
   Run one = at(run);
-  for (int64_t j = 0; j < dims.back().count; ++j)
+  const Dim &inner = dims.back();
+  if (kind != Kind::Scales && inner.rowStride == 0 && inner.colStride == 1 && inner.step == 1)
+    return one.source.numbers(one.row, one.colOf(0), inner.count, out);
+  for (int64_t j = 0; j < inner.count; ++j)
     out[j] = one.source.number(one.rowOf(j), one.colOf(j));
 }
 

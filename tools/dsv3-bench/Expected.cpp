@@ -269,7 +269,7 @@ private:
   /// Every word of every row: what the host would choose.
   void sampleTokens() {
     const Buffer &logits = buffer("logits");
-    int64_t vocab = logits.shape[1], rows = int64_t(data.shape().sequences.size());
+    int64_t vocab = logits.shape[1], rows = data.sequences().seqs();
     std::vector<int32_t> words(size_t(rows * DSV3_SAMPLED_WORDS));
     parallelFor(rows, 1, [&](int64_t begin, int64_t end) {
       TokenChooser chooser;

@@ -1,4 +1,5 @@
 #include "runtime/core/DummyFill.h"
+#include "runtime/core/DummyRow.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,6 +65,43 @@ TEST(DummyFill, DrawsCodesAndOneScaleABlock) {
       EXPECT_EQ(at(s, 0, n / 2 * 2 + k / 4), scale);
       EXPECT_EQ(at(p, 0, k * 4 + n), e4m3ToFloat(code) * scale);
     }
+}
+
+TEST(DummyFill, RowsHaveTheBitsOfSingleElements) {
+  Dummy stream("row");
+  std::vector<float> normals(100003), values(100003);
+  for (uint64_t first : {uint64_t(0), (uint64_t(1) << 32) - 50000}) {
+    drawNormals(stream, first, int64_t(normals.size()), normals.data());
+    drawCodeValues(stream, first, int64_t(values.size()), values.data());
+    for (size_t i = 0; i < normals.size(); ++i) {
+      ASSERT_EQ(floatBits(normals[i]), floatBits(stream.normal(first + i))) << i;
+      ASSERT_EQ(floatBits(values[i]), floatBits(e4m3ToFloat(DummyTensor::code(stream, first + i)))) << i;
+    }
+  }
+}
+
+/// Numbers are what is written, and codes times scales without a rounding.
+TEST(DummyFill, NumbersAreThoseOfTheBytes) {
+  DummyFill f = plainFill();
+  std::vector<uint8_t> pool(f.end());
+  f.run(0, f.rows(), pool.data());
+  std::vector<double> row(2);
+  ASSERT_EQ(f.runAt({1, 1}), 3);
+  EXPECT_EQ(f.runAt({2, 0}), -1);
+  f.numbers(3, row.data());
+  EXPECT_EQ(row[0], double(at(pool, 8, 6)));
+  EXPECT_EQ(row[1], double(at(pool, 8, 7)));
+  uint8_t bytes[4];
+  EXPECT_EQ(f.element(3, 1, bytes), 8u + 7 * 4);
+  EXPECT_EQ(loadAsFloat(DType::F32, bytes, 0), at(pool, 8, 7));
+  f.kind = DummyFill::Kind::Codes;
+  f.elem = DType::F8E4M3;
+  f.spread = DummyTensor::ofScales(4, false);
+  f.scale = "s.{}";
+  f.blockRows = 1, f.blockCols = 2;
+  f.numbers(2, row.data()); // member 2, row 0, columns 1 and 2: two blocks
+  for (size_t j = 0; j < 2; ++j)
+    EXPECT_EQ(row[j], double(e4m3ToFloat(DummyTensor::code(Dummy("e.2.weight"), 1 + j))) * double(f.spread.scale(Dummy("s.2"), j)));
 }
 
 TEST(DummyFill, SurvivesJson) {

@@ -155,6 +155,7 @@ private:
     };
     Status s = device->runByLaunch(step.program(), step.host(), hook);
     report.checkSeconds += since(start);
+    std::fprintf(stderr, "dsv3-bench: %s compared in %.1f s\n", device->module().programs[step.program()].name, since(start));
     return s;
   }
 
