@@ -41,6 +41,8 @@ LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
 LogicalResult SplitAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t max, int64_t pages) {
   if (max < 0 || max == 1 || pages < 1)
     return emitError() << "expected max of 0 or of 2 or more and pages of 1 or more, got " << max << " and " << pages;
+  if (max == 0 && pages > 14)
+    return emitError() << "expected an even split with pages of at most 14, got " << pages;
   return success();
 }
 

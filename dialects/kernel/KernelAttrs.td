@@ -39,9 +39,10 @@ def Kernel_SplitAttr : Kernel_Attr<"Split", "split"> {
   let description = [{
     Cuts are between pages of 64 tokens. `#kernel.split<max = 8, pages = 4>`: by length alone. A sequence of n pages is
     cut every `s` pages from position 0, s = max(pages, ceil(n / max)) rounded up to an even number, so it has the same bits
-    alone and among others (`--determinism=batch`). `#kernel.split<max = 0, pages = 1>`: even. All pages of the step are
-    shared equally, a partition's share being at least `pages`; the same step has the same bits
-    (`--determinism=run`).
+    alone and among others (`--determinism=batch`). `#kernel.split<max = 0, pages = 4>`: even. Partitions are filled in the
+    order of sequences up to a budget, and a sequence is cut, at an even number of pages, only where a partition is full.
+    An item costs its pages, rounded up to an even number, plus `pages` (at most 14) for its start; the budget is the
+    least that holds everything. The same step has the same bits (`--determinism=run`).
   }];
   let parameters = (ins "int64_t":$max, "int64_t":$pages);
   let assemblyFormat = "`<` struct(params) `>`";

@@ -16,6 +16,8 @@ constexpr int64_t kHeadTile = 64; // rows of one asynchronous product: the heads
 // By length: a piece costs a partial result (4 bytes a lane, written and read once), while a sequence in one piece keeps one
 // partition busy however long it is. With 128 heads, eight pieces of 512 tokens move about as much as the cache they read.
 constexpr int64_t kMostPieces = 8, kLeastPages = 4;
+// Evenly: what starting an item costs, in pages: loading the query, storing the result, and what it costs to join it.
+constexpr int64_t kStart = 4;
 
 /// The plan of one program and the sizes that follow from it.
 struct Plan {
@@ -60,7 +62,7 @@ private:
   //===-- Decode ----------------------------------------------------------===//
 
   kernel::SplitAttr rule() {
-    return even ? kernel::SplitAttr::get(&getContext(), 0, 1) : kernel::SplitAttr::get(&getContext(), kMostPieces, kLeastPages);
+    return even ? kernel::SplitAttr::get(&getContext(), 0, kStart) : kernel::SplitAttr::get(&getContext(), kMostPieces, kLeastPages);
   }
 
   /// Rows of the partial results: an even plan makes at most one cut per partition, and a cut at most two pieces.

@@ -182,6 +182,8 @@ Result<int> main(int argc, char **argv) {
   kernel->add_option("PACK", o.pack, "Folder that compile-model kernels wrote")->required();
   kernel->add_flag("--check", o.check, "Compare sampled rows with the reference, look for unwritten elements, compare two runs bit by bit");
   kernel->add_flag("--time", o.time, "Time CUDA graph replays, weights and cache cold; default: both");
+  kernel->add_option("--rest", o.run.restMs, "Milliseconds of rest before each timed replay; 0: back to back, at the power limit")
+      ->check(CLI::NonNegativeNumber);
   kernel->add_flag("--list", o.list, "Print the names of the cases");
   kernel->add_option("--filter", o.filter, "Only cases whose name matches this regular expression");
   kernel->add_option("--anchors", o.anchors, "CSV of what the best public kernels took");

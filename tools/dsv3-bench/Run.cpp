@@ -1,8 +1,10 @@
 #include "tools/dsv3-bench/Run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
+#include <thread>
 
 namespace dsv3::bench {
 
@@ -284,6 +286,7 @@ private:
     std::vector<double> times;
     int64_t replays = std::clamp<int64_t>(int64_t(300000 / std::max(1.0, once * double(turns))), 7, 51);
     for (int64_t i = 0; i < replays + 2; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(options.restMs));
       Result<double> us = device.replay(*graph);
       if (!us)
         return us.error();

@@ -38,11 +38,7 @@ private:
       pages = k.divUp(context, kPage);
     }
 
-    void run() {
-      split.isEven() ? evenly() : byLength();
-      k.when(active, [&] { k.store(slot.before, k.element(splits, seq, 4)); });
-      k.loop(k.add(seqs, seq), k.add(capacity, 1), kThreads, [&](Value i) { k.store(slot.total, k.element(splits, i, 4)); });
-    }
+    void run() { split.isEven() ? evenly() : byLength(); }
 
     /// Pieces of `span` pages from position 0, which only the sequence's own length decides.
     void byLength() {
@@ -53,26 +49,78 @@ private:
       SimtBuilder::Scan cost = k.scanBlock(k.add(pages, k.mul(pieces, kStart)));
       eachPiece([&](Value j, Value index) {
         Value begin = k.mul(j, span);
-        writeItem(index, j, begin, k.minI(k.add(begin, span), pages));
+        Value own = k.select(cut, k.add(slot.before, j), k.idx(-1));
+        writeItem(index, {seq, begin, k.minI(k.add(begin, span), pages), own, context});
       });
       shareItems(cost, step);
+      k.when(active, [&] { k.store(slot.before, k.element(splits, seq, 4)); });
+      k.loop(k.add(seqs, seq), k.add(capacity, 1), kThreads, [&](Value i) { k.store(slot.total, k.element(splits, i, 4)); });
     }
 
-    /// Partition p has the pages [p * share, (p + 1) * share) of all sequences one after the other.
+    /// Fills partition after partition up to a budget, and cuts a sequence only where one is full. The budget is the least that
+    /// holds everything: a lane of the first warp tries one each, then the first lane writes what the best one gives. That is
+    /// a walk of partitions + sequences steps by one thread, for all layers of the step.
     void evenly() {
-      SimtBuilder::Scan page = k.scanBlock(pages);
-      Value share = k.maxI(k.idx(split.getPages()), k.divide(k.add(page.total, k.sub(partitions, k.idx(1))), partitions));
-      Value end = k.add(page.before, pages), first = k.divide(page.before, share);
-      Value last = k.divide(k.maxI(k.sub(end, k.idx(1)), k.idx(0)), share);
-      count(k.select(k.lt(k.idx(0), pages), k.add(k.sub(last, first), 1), k.idx(0)));
-      eachPiece([&](Value j, Value index) {
-        Value partition = k.add(first, j), start = k.mul(partition, share);
-        Value from = k.maxI(start, page.before), to = k.minI(k.add(start, share), end);
-        writeItem(index, j, k.sub(from, page.before), k.sub(to, page.before));
-        k.when(k.eq(from, start), [&] { k.store(index, k.element(parts, partition, 4)); });
+      SimtBuilder::Scan cost = k.scanBlock(costOf(pages));
+      pagesOf = k.shared(kThreads * 4), contextOf = k.shared(kThreads * 4);
+      Value slots = k.shared(4);
+      k.store(pages, k.element(pagesOf, seq, 4));
+      k.store(context, k.element(contextOf, seq, 4));
+      k.syncBlock();
+      // A partition that ends with a cut leaves at most start + 1 pages of its budget, and there are less than `partitions`
+      // cuts, each of which costs a start: 2 start + 2 above an equal share is enough, and SplitAttr keeps that below 32.
+      Value share = k.divide(k.add(cost.total, k.sub(partitions, k.idx(1))), partitions);
+      Value least = k.maxI(share, k.idx(split.getPages() + 2));
+      k.when(k.lt(k.thread(), k.idx(SimtBuilder::kWarp)), [&] {
+        Value placed = walk(k.add(least, k.lane()), /*write=*/false).seq;
+        Value enough = k.ballot(k.eq(placed, seqs));
+        Value first = k.popcount(k.bitAnd(k.bitXor(enough, k.idx(-1)), k.sub(enough, k.idx(1))));
+        k.when(k.eq(k.lane(), k.idx(0)), [&] {
+          k.store(k.idx(0), parts);
+          k.store(k.idx(0), splits);
+          Walked all = walk(k.add(least, first), /*write=*/true);
+          k.store(all.items, k.element(parts, partitions, 4));
+          k.store(all.slots, slots);
+        });
       });
-      Value used = k.divide(k.add(page.total, k.sub(share, k.idx(1))), share);
-      k.loop(k.add(used, seq), k.add(partitions, 1), kThreads, [&](Value p) { k.store(item.total, k.element(parts, p, 4)); });
+      k.syncBlock();
+      Value all = k.loadScalar(k.i32, slots);
+      k.loop(k.add(k.add(seqs, seq), 1), k.add(capacity, 1), kThreads, [&](Value i) { k.store(all, k.element(splits, i, 4)); });
+    }
+
+    /// What an item of so many pages costs: pages go in pairs.
+    Value costOf(Value n) {
+      Value pairs = k.add(n, k.bitAnd(n, k.idx(1)));
+      return k.select(k.lt(k.idx(0), n), k.add(pairs, split.getPages()), k.idx(0));
+    }
+
+    struct Walked {
+      Value seq, items, slots; ///< how many sequences, items and slots were placed
+    };
+    /// Each step ends a sequence, or ends a partition with a piece of one. So a budget that is enough has ended all sequences
+    /// and all partitions but the last when the loop ends.
+    Walked walk(Value budget, bool write) {
+      Value zero = k.idx(0), one = k.idx(1), lastSeq = k.maxI(k.sub(seqs, one), zero);
+      SmallVector<Value> end = k.loop(zero, k.sub(k.add(seqs, partitions), one), 1, {zero, zero, budget, zero, zero, zero}, [&](Value, ValueRange in) {
+        Value s = in[0], at = in[1], rest = in[2], partition = in[3], item = in[4], slot = in[5];
+        Value there = k.lt(s, seqs), safe = k.minI(s, lastSeq);
+        Value left = k.sub(k.loadScalar(k.i32, k.element(pagesOf, safe, 4)), at), cost = costOf(left);
+        Value fits = k.bitAnd(there, k.ge(rest, cost));
+        Value room = k.maxI(k.bitAnd(k.sub(rest, k.idx(split.getPages())), k.idx(-2)), zero);
+        Value take = k.select(there, k.select(fits, left, room), zero), some = k.lt(zero, take);
+        Value cutHere = k.bitAnd(some, k.select(fits, k.lt(zero, at), some)), until = k.add(at, take);
+        Value items_ = k.select(some, k.add(item, 1), item), slots = k.select(cutHere, k.add(slot, 1), slot);
+        if (write) {
+          k.when(some, [&] {
+            writeItem(item, {safe, at, until, k.select(cutHere, slot, k.idx(-1)), k.loadScalar(k.i32, k.element(contextOf, safe, 4))});
+          });
+          Value list = k.select(fits, splits, parts), place = k.select(fits, s, partition);
+          k.store(k.select(fits, slots, items_), k.element(list, k.add(place, 1), 4));
+        }
+        return SmallVector<Value>{k.select(fits, k.add(s, 1), s), k.select(fits, zero, until), k.select(fits, k.sub(rest, cost), budget),
+                                  k.select(fits, partition, k.add(partition, 1)), items_, slots};
+      });
+      return {end[0], end[4], end[5]};
     }
 
     /// Numbers the items and slots from how many pieces each sequence has.
@@ -87,9 +135,9 @@ private:
       k.loop(k.idx(0), pieces, 1, [&](Value j) { body(j, k.add(item.before, j)); });
     }
 
-    void writeItem(Value index, Value j, Value begin, Value end) {
-      Value place = k.element(items, index, 20), own = k.select(cut, k.add(slot.before, j), k.idx(-1));
-      for (auto [i, v] : llvm::enumerate(std::initializer_list<Value>{seq, begin, end, own, context}))
+    void writeItem(Value index, std::initializer_list<Value> fields) {
+      Value place = k.element(items, index, 20);
+      for (auto [i, v] : llvm::enumerate(fields))
         k.store(v, k.at(place, int64_t(i) * 4));
     }
 
@@ -125,6 +173,7 @@ private:
     Value seq, seqs, active, context, pages; ///< of this thread's sequence
     Value pieces, cut;
     SimtBuilder::Scan item, slot;
+    Value pagesOf, contextOf; ///< of all sequences, in shared memory
   };
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <random>
 
 namespace dsv3::codegen::test {
@@ -15,34 +16,68 @@ using Words = std::vector<int32_t>;
 
 struct Plan {
   Words items, parts, splits;
+  int32_t slots = 0;
 };
 
-/// The definition, sequence by sequence: cuts, slots, and for the even split the partitions.
-Plan expected(const Words &lengths, int64_t max, int64_t pages, int64_t partitions, int64_t capacity) {
+int64_t pagesOf(int32_t length) { return (length + 63) / 64; }
+
+using Pieces = std::vector<std::pair<int64_t, int64_t>>;
+
+void addSequence(Plan &plan, size_t s, int32_t length, const Pieces &pieces) {
+  plan.splits.push_back(plan.slots);
+  for (auto [begin, end] : pieces)
+    plan.items.insert(plan.items.end(), {int32_t(s), int32_t(begin), int32_t(end), pieces.size() > 1 ? plan.slots++ : -1, length});
+}
+
+/// By length: cuts every `span` pages.
+Plan byLength(const Words &lengths, int64_t max, int64_t pages, int64_t capacity) {
   Plan plan;
-  int64_t slots = 0, total = 0, at = 0;
-  for (int32_t length : lengths)
-    total += (length + 63) / 64;
-  int64_t share = std::max(pages, (total + partitions - 1) / partitions);
   for (size_t s = 0; s < lengths.size(); ++s) {
-    int64_t n = (lengths[s] + 63) / 64, span = max ? std::max(pages, (n + max - 1) / max) : 0;
+    int64_t n = pagesOf(lengths[s]), span = std::max(pages, (n + max - 1) / max);
     span += span % 2;
-    std::vector<std::pair<int64_t, int64_t>> pieces;
-    for (int64_t begin = 0; begin < n;) {
-      int64_t end = std::min(n, max ? begin + span : (at + begin) / share * share + share - at);
-      pieces.push_back({begin, end});
-      if (!max && (at + begin) % share == 0)
-        plan.parts.push_back(int32_t(plan.items.size() / 5 + pieces.size() - 1));
-      begin = end;
-    }
-    at += n;
-    plan.splits.push_back(int32_t(slots));
-    for (auto [begin, end] : pieces)
-      plan.items.insert(plan.items.end(), {int32_t(s), int32_t(begin), int32_t(end), pieces.size() > 1 ? int32_t(slots++) : -1, lengths[s]});
+    Pieces pieces;
+    for (int64_t begin = 0; begin < n; begin += span)
+      pieces.push_back({begin, std::min(n, begin + span)});
+    addSequence(plan, s, lengths[s], pieces);
   }
-  plan.splits.resize(size_t(capacity + 1), int32_t(slots));
-  plan.parts.resize(max ? 0 : size_t(partitions + 1), int32_t(plan.items.size() / 5));
+  plan.splits.resize(size_t(capacity + 1), plan.slots);
   return plan;
+}
+
+/// Evenly, with a given budget per partition; none when the partitions do not suffice.
+std::optional<Plan> filled(const Words &lengths, int64_t start, int64_t partitions, int64_t capacity, int64_t budget) {
+  Plan plan;
+  int64_t rest = budget, items = 0;
+  plan.parts = {0};
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    Pieces pieces;
+    for (int64_t n = pagesOf(lengths[s]), at = 0; at < n;) {
+      int64_t left = n - at, cost = left + left % 2 + start, take = left;
+      if (cost <= rest) {
+        rest -= cost;
+      } else {
+        take = std::max<int64_t>(0, (rest - start) / 2 * 2);
+        rest = budget;
+      }
+      if (take > 0)
+        pieces.push_back({at, at + take}), ++items;
+      at += take;
+      if (take < left)
+        plan.parts.push_back(int32_t(items));
+    }
+    addSequence(plan, s, lengths[s], pieces);
+  }
+  if (int64_t(plan.parts.size()) > partitions)
+    return std::nullopt;
+  plan.parts.resize(size_t(partitions + 1), int32_t(items));
+  plan.splits.resize(size_t(capacity + 1), plan.slots);
+  return plan;
+}
+
+Plan evenly(const Words &lengths, int64_t start, int64_t partitions, int64_t capacity) {
+  for (int64_t budget = start + 2;; ++budget)
+    if (std::optional<Plan> plan = filled(lengths, start, partitions, capacity, budget))
+      return *plan;
 }
 
 Words words(const Buffer &b, size_t n) {
@@ -86,7 +121,7 @@ TEST_P(PlanCase, IsWhatTheDefinitionSays) {
                                            ") split <max = " + std::to_string(c.max) + ", pages = " + std::to_string(c.pages) + "> site \"s\" -> " + it + ", " +
                                            pt + ", " + st);
   ASSERT_TRUE(grid);
-  Plan plan = expected(c.lengths, c.max, c.pages, c.partitions, c.capacity);
+  Plan plan = c.max ? byLength(c.lengths, c.max, c.pages, c.capacity) : evenly(c.lengths, c.pages, c.partitions, c.capacity);
   for (bool backwards : {false, true}) {
     Buffer lengths = Buffer::of(c.lengths), items(n * 20), parts(c.partitions * 4 + 4), splits(c.capacity * 4 + 4);
     grid->run({lengths.data(), items.data(), parts.data(), splits.data()}, step(seqs, seqs), backwards);
@@ -111,9 +146,17 @@ Words many(size_t n, uint32_t longest) {
 
 INSTANTIATE_TEST_SUITE_P(Splits, PlanCase,
                          ::testing::Values(Case{8, 8, 132, 8, {1, 64, 65, 512, 513, 4096, 70000}}, Case{8, 2, 132, 128, many(100, 5000)},
-                                           Case{4, 16, 7, 40, many(33, 9000)}, Case{2, 1, 3, 1000, many(1000, 900)}, Case{0, 1, 132, 8, {4096}},
+                                           Case{4, 16, 7, 40, many(33, 9000)}, Case{2, 1, 3, 1000, many(1000, 900)}, Case{0, 4, 132, 8, {4096}},
                                            Case{0, 1, 132, 8, {1, 64, 65, 512, 513, 4096, 70000}}, Case{0, 5, 132, 128, many(128, 5000)},
-                                           Case{0, 4, 16, 8, {1, 1, 640}}, Case{0, 2, 66, 1000, many(1000, 900)}));
+                                           Case{0, 4, 16, 8, {1, 1, 640}}, Case{0, 14, 66, 1000, many(1000, 900)},
+                                           Case{0, 4, 66, 64, Words(64, 4096)}, Case{0, 4, 1, 1000, many(1000, 900)},
+                                           Case{0, 14, 132, 128, many(3, 33000)}));
+
+TEST(EvenSplit, CutsNothingThatFitsWhole) {
+  Plan plan = evenly(Words(64, 4096), 4, 66, 64); // a sequence for each of 64 partitions: to cut them all for the other two costs more
+  EXPECT_EQ(plan.slots, 0);
+  EXPECT_EQ(plan.items.size(), 64u * 5);
+}
 
 //===-- attn_combine ------------------------------------------------------===//
 
