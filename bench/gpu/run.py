@@ -4,9 +4,12 @@
   bench/gpu/run.py build PACKS [LIST ...]        # with build/bin/compile-model: a pack per list into the folder PACKS
   bench/gpu/run.py measure PACKS [LIST ...]      # with build/bin/dsv3-bench: checks, times, writes bench/results/sm90-LIST.json
   bench/gpu/run.py sanitize PACKS                # compute-sanitizer over one small instance of every kernel family
+                                                 # (memcheck, synccheck: `sanitize`; racecheck: `sanitize-gates`)
 
 LIST is the name of a file of this folder without .json; default: all of them. `small` and `sanitize` are checked but not
 timed. Decode attention is built twice: `decode` under --determinism=run, as the anchors were measured, and `decode-batch`.
+`sanitize-gates` is `sanitize` with full barriers at the gates between warpgroups (compile-model kernels --sync-gates): racecheck
+does not know that bar.arrive orders anything, and reports the two sides of each gate of the normal kernels.
 """
 import argparse
 import os
@@ -16,8 +19,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ANCHORS = os.path.relpath(os.path.join(ROOT, "bench", "anchors", "h200.csv"))  # it stands in the results
-LISTS = ("sanitize", "small", "rows", "dense", "experts", "decode", "decode-batch", "prefill")
-CHECKED_ONLY = ("sanitize", "small")
+LISTS = ("sanitize", "sanitize-gates", "small", "rows", "dense", "experts", "decode", "decode-batch", "prefill")
+CHECKED_ONLY = ("sanitize", "sanitize-gates", "small")
 
 
 def tool(args, name):
@@ -28,9 +31,10 @@ def build(args):
     os.makedirs(args.packs, exist_ok=True)
     failed = []
     for name in args.lists:
-        shapes = os.path.join(HERE, name.replace("-batch", "") + ".json")
+        shapes = os.path.join(HERE, name.replace("-batch", "").replace("-gates", "") + ".json")
         rule = "run" if name == "decode" else "batch"
         command = [tool(args, "compile-model"), "kernels", shapes, "-o", os.path.join(args.packs, name), "--force", "--determinism", rule]
+        command += ["--sync-gates"] if name == "sanitize-gates" else []
         if subprocess.run(command + (["--keep-going"] if args.keep_going else [])).returncode:
             failed.append(name)
             if not args.keep_going:
@@ -54,10 +58,10 @@ def measure(args):
 def sanitize(args):
     """initcheck is left out: outputs are poisoned by fills, which it takes for initialisation."""
     failed = []
-    for check in ("memcheck", "racecheck", "synccheck"):
-        print(f"== {check}", flush=True)
+    for check, pack in (("memcheck", "sanitize"), ("synccheck", "sanitize"), ("racecheck", "sanitize-gates")):
+        print(f"== {check} {pack}", flush=True)
         command = ["compute-sanitizer", "--tool", check, "--error-exitcode", "9"]
-        command += [tool(args, "dsv3-bench"), "kernel", os.path.join(args.packs, "sanitize"), "--check", "--one-process"]
+        command += [tool(args, "dsv3-bench"), "kernel", os.path.join(args.packs, pack), "--check", "--one-process"]
         command += ["--anchors", ANCHORS] + (["--filter", args.filter] if args.filter else [])
         if subprocess.run(command).returncode:
             failed.append(check)

@@ -24,4 +24,17 @@ def TilePeelPass : Pass<"dsv3-tile-peel"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::dsv3::tile::TileDialect"];
 }
 
+def TileSyncGatesPass : Pass<"dsv3-tile-sync-gates"> {
+  let summary = "Gates without a one-sided arrival, for tools that do not follow one";
+  let description = [{
+    In: kernels. Out: every `gate from @a to @b` is `between` them and every `signal` is a `meet`, that is a full barrier
+    instead of an arrival and a wait. What the gate ordered is still ordered, and the signalling side now waits too: slower,
+    and able to deadlock where two roles first signal and then meet in opposite order (--dsv3-tile-check-protocol says).
+
+    compute-sanitizer's racecheck takes an arrival for no synchronisation and reports the two sides as a race; on this
+    form of the same kernel it reports what is wrong and nothing else.
+  }];
+  let dependentDialects = ["::dsv3::tile::TileDialect"];
+}
+
 #endif

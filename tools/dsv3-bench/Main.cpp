@@ -189,6 +189,7 @@ Result<int> main(int argc, char **argv) {
   kernel->add_option("--anchors", o.anchors, "CSV of what the best public kernels took");
   kernel->add_option("--samples", o.run.samples, "Rows compared per output")->check(CLI::PositiveNumber);
   kernel->add_option("--timeout", o.timeout, "Seconds after which a silent case counts as hanging")->check(CLI::PositiveNumber);
+  kernel->add_flag("!--unpoisoned", o.run.poison, "Leave outputs as they are allocated, for a tool that looks for reads of unwritten memory");
   kernel->add_flag("--one-process", o.oneProcess, "Run every case in this process, for tools that watch it; a fault then ends the run");
   kernel->add_option("--json", o.json, "Write the results to this file");
   kernel->add_option("--commit", o.commit, "What the JSON says was measured");

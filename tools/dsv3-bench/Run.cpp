@@ -96,7 +96,7 @@ private:
     const Buffer &b = c.buffers[i];
     Place &p = places[i];
     if (isWritten(b))
-      return device.fill(p.memory, 0, kPoison, p.memory.bytes());
+      return options.poison ? device.fill(p.memory, 0, kPoison, p.memory.bytes()) : Status();
     for (int64_t copy = 0; copy < p.copies; ++copy) {
       bool same = copy > 0 && b.role == Role::Weight;
       std::vector<uint8_t> bytes = same ? std::vector<uint8_t>() : data->bytes(b, copy);

@@ -11,7 +11,8 @@ struct RunOptions {
   bool check = true, time = true;
   int64_t samples = 16;           ///< rows compared with the reference
   int64_t coldBytes = 256 << 20;  ///< weights and cache that launches rotate over
-  int64_t restMs = 0;             ///< idle time in front of each replay: a burst, which the power limit leaves alone
+  int64_t restMs = 10;            ///< idle time in front of each replay: a burst, which the power limit leaves alone
+  bool poison = true;             ///< fill what kernels write before they do; without, initcheck sees reads of what they did not
 };
 
 /// What is printed and written for a case.

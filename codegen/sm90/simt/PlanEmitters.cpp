@@ -177,7 +177,9 @@ private:
   };
 };
 
-/// kernel.attn_combine: partial, lse, splits, seq, out; one block a sequence and head, four lanes a thread.
+/// kernel.attn_combine: partial, lse, splits, seq, out. A sum has kChains chains of additions: slot i of a sequence is in
+/// chain i % kChains, and the chains are added in a tree. `groups` of threads share a head's chains when there are few
+/// rows, so that more partial results are on their way at once; with many rows a block does `heads` of them one by one.
 class AttnCombineEmitter : public SimtEmitter {
 public:
   AttnCombineEmitter() : SimtEmitter("kernel.attn_combine", "sm90.attn_combine") {}
@@ -189,52 +191,117 @@ public:
   }
 
 protected:
-  static constexpr int64_t kInFlight = 4; ///< partial results loaded before the first is used
+  static constexpr int64_t kChains = 8, kInFlight = 4; ///< partial results loaded before the first is used, at least
+  static constexpr int64_t kFewRows = 264, kManyRows = 4096;
   static int64_t heads(Operation *op) { return tensorType(op->getOperand(0)).getDimSize(1); }
-  int64_t threads(Operation *op) const override { return lastDim(op->getOperand(0)) / 4; }
-  int64_t blocks(Operation *op) const override { return rowCapacity(op->getOperand(4)); }
+  static int64_t lanes(Operation *op) { return lastDim(op->getOperand(0)) / 4; } ///< threads that have a row's lanes, four each
+  static int64_t groups(Operation *op) {
+    int64_t rows = rowCapacity(op->getOperand(4)), groups = kChains;
+    while (groups > 1 && (groups * lanes(op) > 1024 || rows * groups > kFewRows * kChains))
+      groups /= 2;
+    return groups;
+  }
+  static int64_t headsOfBlock(Operation *op) {
+    int64_t rows = rowCapacity(op->getOperand(4)), n = 1;
+    while (rows / n > kManyRows && heads(op) % (2 * n) == 0)
+      n *= 2;
+    return n;
+  }
+  int64_t threads(Operation *op) const override { return groups(op) * lanes(op); }
+  int64_t blocks(Operation *op) const override { return rowCapacity(op->getOperand(4)) / headsOfBlock(op); }
+  DictionaryAttr config(Operation *op) const override {
+    return dictionary(op, {{"threads", threads(op)}, {"groups", groups(op)}, {"heads", headsOfBlock(op)}});
+  }
 
   void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
-    Value seq = k.div(k.block(), heads(op)), head = k.rem(k.block(), heads(op));
+    int64_t perBlock = param(op, "heads"), blocks = heads(op) / perBlock;
+    Value seq = k.div(k.block(), blocks), first = k.mul(k.rem(k.block(), blocks), perBlock);
     k.when(k.lt(seq, k.scalarI32(DSV3_SCALAR_SEQS)), [&] {
       Value place = k.element(k.param(refs.of(2)), seq, 4);
-      Value first = k.loadScalar(k.i32, place, true), last = k.loadScalar(k.i32, k.at(place, 4), true);
-      k.when(k.lt(first, last), [&] { combine(op, k, refs, head, first, last); });
+      Value from = k.loadScalar(k.i32, place, true), to = k.loadScalar(k.i32, k.at(place, 4), true);
+      k.when(k.lt(from, to), [&] {
+        k.loop(first, k.add(first, perBlock), 1, [&](Value head) { Sum{k, op, refs, seq, head, from, to, param(op, "groups")}.run(); });
+      });
     });
   }
 
 private:
-  /// Every warp computes the weights' sum for itself: its order is that of the slots, whoever computes it.
-  static void combine(Operation *op, SimtBuilder &k, const RefMap &refs, Value head, Value first, Value last) {
-    Rows partial = rows(k, refs, op, 0), out = rows(k, refs, op, 4);
-    auto row = [&](Value slot) { return k.add(k.mul(slot, heads(op)), head); };
-    auto lse = [&](Value slot) { return k.loadScalar(k.f32, k.element(k.param(refs.of(1)), row(slot), 4), true); };
-    Value start = k.add(first, k.lane());
-    Value most = k.loop(start, last, SimtBuilder::kWarp, k.cf(k.f32, -1e30), [&](Value s, ValueRange in) {
-      return SmallVector<Value>{k.fmax(in[0], lse(s))};
-    })[0];
-    most = k.reduceWarp(most, [&](Value a, Value c) { return k.fmax(a, c); });
-    Value sum = k.loop(start, last, SimtBuilder::kWarp, k.cf(k.f32, 0), [&](Value s, ValueRange in) {
-      return SmallVector<Value>{k.fadd(in[0], k.exp2Fast(k.fsub(lse(s), most)))};
-    })[0];
-    sum = k.reduceWarp(sum, [&](Value a, Value c) { return k.fadd(a, c); });
-    Value total = k.fadd(most, k.log2Fast(sum)), lane = k.mul(k.thread(), 4), end = k.sub(last, k.idx(1));
-    Value zero = k.cf(k.f32, 0);
-    SmallVector<Value> acc = k.loop(first, last, kInFlight, {zero, zero, zero, zero}, [&](Value s, ValueRange in) {
-      SmallVector<Value> weights, next(in);
-      SmallVector<Lanes> values;
-      for (int64_t u = 0; u < kInFlight; ++u) {
-        Value slot = k.minI(k.add(s, u), end); // past the end: weight 0
-        weights.push_back(k.select(k.lt(k.add(s, u), last), k.exp2Fast(k.fsub(lse(slot), total)), zero));
-        values.push_back(partial.load(k, partial.at(k, row(slot), lane), 4));
-      }
-      for (int64_t u = 0; u < kInFlight; ++u)
-        for (int64_t i = 0; i < 4; ++i)
-          next[size_t(i)] = k.fma(values[size_t(u)][size_t(i)], weights[size_t(u)], next[size_t(i)]);
-      return next;
-    });
-    k.storeF32(out.elem, acc, out.at(k, k.block(), lane));
-  }
+  /// One head of one sequence.
+  struct Sum {
+    SimtBuilder &k;
+    Operation *op;
+    const RefMap &refs;
+    Value seq, head, first, last; ///< slots [first, last)
+    int64_t groups;
+
+    void run() {
+      Value thread = k.rem(k.thread(), lanes(op)), lane = k.mul(thread, 4);
+      SmallVector<Value> sums = chains(lane, k.div(k.thread(), lanes(op)), total());
+      Rows out = rows(k, refs, op, 4);
+      Value address = out.at(k, k.add(k.mul(seq, heads(op)), head), lane);
+      if (groups == 1)
+        return k.storeF32(out.elem, tree(sums), address);
+      Value shared = k.shared(kChains * lanes(op) * 16), mine = k.element(shared, thread, 16);
+      auto place = [&](Value chain) { return k.element(mine, chain, lanes(op) * 16); };
+      int64_t own = kChains / groups;
+      for (int64_t c = 0; c < own; ++c)
+        k.storeF32(k.f32, ArrayRef<Value>(sums).slice(size_t(c) * 4, 4), place(k.add(k.mul(k.div(k.thread(), lanes(op)), own), c)));
+      k.syncBlock();
+      k.when(k.lt(k.thread(), k.idx(lanes(op))), [&] {
+        SmallVector<Value> all;
+        for (int64_t c = 0; c < kChains; ++c)
+          all.append(k.loadF32(k.f32, place(k.idx(c)), 4));
+        k.storeF32(out.elem, tree(all), address);
+      });
+    }
+
+    Value row(Value slot) { return k.add(k.mul(slot, heads(op)), head); }
+    Value lse(Value slot) { return k.loadScalar(k.f32, k.element(k.param(refs.of(1)), row(slot), 4), true); }
+
+    /// log2 of the sum of 2^lse. Every warp computes it for itself: its order is that of the slots, whoever computes it.
+    Value total() {
+      Value start = k.add(first, k.lane());
+      Value most = k.loop(start, last, SimtBuilder::kWarp, k.cf(k.f32, -1e30), [&](Value s, ValueRange in) {
+        return SmallVector<Value>{k.fmax(in[0], lse(s))};
+      })[0];
+      most = k.reduceWarp(most, [&](Value a, Value c) { return k.fmax(a, c); });
+      Value sum = k.loop(start, last, SimtBuilder::kWarp, k.cf(k.f32, 0), [&](Value s, ValueRange in) {
+        return SmallVector<Value>{k.fadd(in[0], k.exp2Fast(k.fsub(lse(s), most)))};
+      })[0];
+      return k.fadd(most, k.log2Fast(k.reduceWarp(sum, [&](Value a, Value c) { return k.fadd(a, c); })));
+    }
+
+    /// This group's chains, four lanes each: chains [group * own, group * own + own).
+    SmallVector<Value> chains(Value lane, Value group, Value total) {
+      int64_t own = kChains / groups, turns = std::max<int64_t>(1, kInFlight / own);
+      Rows partial = rows(k, refs, op, 0);
+      Value zero = k.cf(k.f32, 0), end = k.sub(last, k.idx(1));
+      SmallVector<Value> start(size_t(own) * 4, zero);
+      return k.loop(k.add(first, k.mul(group, own)), last, kChains * turns, start, [&](Value s, ValueRange in) {
+        SmallVector<Value> weights, next(in);
+        SmallVector<Lanes> values;
+        for (int64_t i = 0; i < turns * own; ++i) {
+          Value at = k.add(s, i / own * kChains + i % own), slot = k.minI(at, end); // past the end: weight 0
+          weights.push_back(k.select(k.lt(at, last), k.exp2Fast(k.fsub(lse(slot), total)), zero));
+          values.push_back(partial.load(k, partial.at(k, row(slot), lane), 4));
+        }
+        for (int64_t i = 0; i < turns * own; ++i)
+          for (int64_t l = 0; l < 4; ++l) {
+            Value &sum = next[size_t(i % own * 4 + l)];
+            sum = k.fma(values[size_t(i)][size_t(l)], weights[size_t(i)], sum);
+          }
+        return next;
+      });
+    }
+
+    /// Chains of four lanes each, added in pairs of neighbours.
+    SmallVector<Value> tree(SmallVector<Value> sums) {
+      for (; sums.size() > 4; sums.resize(sums.size() / 2))
+        for (size_t i = 0; i < sums.size() / 2; ++i)
+          sums[i] = k.fadd(sums[i / 4 * 8 + i % 4], sums[i / 4 * 8 + 4 + i % 4]);
+      return sums;
+    }
+  };
 };
 
 } // namespace

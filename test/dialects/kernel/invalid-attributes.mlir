@@ -70,3 +70,8 @@ func.func private @f(tensor<16x16xbf16, #kernel.packed<none, #lay, scale = #lay>
 
 // expected-error @+1 {{expected max of 0 or of 2 or more and pages of 1 or more, got 8 and 0}}
 #split = #kernel.split<max = 8, pages = 0>
+
+// -----
+
+// expected-error @+1 {{expected an even split with pages of at most 14, got 15}}
+#split = #kernel.split<max = 0, pages = 15>

@@ -195,25 +195,31 @@ TEST_P(CombineTest, SumsTheSlotsOfCutSequencesOnly) {
   }
 }
 
-TEST_P(CombineTest, GivesTheSameBitsAlone) {
+TEST_P(CombineTest, GivesTheSameBitsAloneAndInEveryBucket) {
   constexpr int64_t kHeads = 2, kLatent = 128;
   Elem e = GetParam();
-  std::string out = tensorText({3, kHeads, kLatent}, e), partial = tensorText({20, kHeads, kLatent}, Elem::F32), lse = tensorText({20, kHeads}, Elem::F32);
-  auto grid = compile("%p: " + partial + ", %l: " + lse + ", %q: tensor<4xi32>, %s: !dsv3.seq, %o: " + out,
-                      "%r = kernel.attn_combine ins(%p, %l, %q, %s : " + partial + ", " + lse + ", tensor<4xi32>) outs(%o : " + out + ") site \"s\"");
-  ASSERT_TRUE(grid);
   Array<double> values = randomValues({20, kHeads * kLatent}, Elem::F32, 1), weights = randomValues({20, kHeads}, Elem::F32, 2, 5);
-  auto run = [&](const Words &splits, int64_t seqs, int64_t first) {
+  // Buckets differ in how many threads share a head's slots and how many heads a block does.
+  auto run = [&](int64_t capacity, Words splits, int64_t seqs, int64_t first) {
+    std::string out = tensorText({capacity, kHeads, kLatent}, e), partial = tensorText({20, kHeads, kLatent}, Elem::F32);
+    std::string lse = tensorText({20, kHeads}, Elem::F32), list = tensorText({capacity + 1}, Elem::I32);
+    auto grid = compile("%p: " + partial + ", %l: " + lse + ", %q: " + list + ", %s: !dsv3.seq, %o: " + out,
+                        "%r = kernel.attn_combine ins(%p, %l, %q, %s : " + partial + ", " + lse + ", " + list + ") outs(%o : " + out + ") site \"s\"");
     Array<double> v = values, w = weights; // slots from `first` on, moved to the front
     std::rotate(v.data.begin(), v.data.begin() + first * kHeads * kLatent, v.data.end());
     std::rotate(w.data.begin(), w.data.begin() + first * kHeads, w.data.end());
-    Buffer p = Buffer::of(v, Elem::F32), l = Buffer::of(w, Elem::F32), q = Buffer::of(splits), o(3 * kHeads * kLatent * bytesOf(e));
-    grid->run({p.data(), l.data(), q.data(), o.data()}, step(seqs, seqs), false);
+    splits.resize(size_t(capacity + 1), splits.back());
+    Buffer p = Buffer::of(v, Elem::F32), l = Buffer::of(w, Elem::F32), q = Buffer::of(splits), o(capacity * kHeads * kLatent * bytesOf(e));
+    if (grid)
+      grid->run({p.data(), l.data(), q.data(), o.data()}, step(seqs, seqs), false);
     return o;
   };
-  Buffer all = run({0, 6, 13, 20}, 3, 0), alone = run({0, 7, 7, 7}, 1, 6);
   int64_t row = kHeads * kLatent * bytesOf(e);
-  EXPECT_EQ(std::memcmp(static_cast<char *>(all.data()) + row, alone.data(), size_t(row)), 0);
+  Buffer all = run(3, {0, 6, 17, 20}, 3, 0);
+  for (int64_t capacity : {1, 400, 800, 1500, 5000}) {
+    Buffer alone = run(capacity, {0, 11}, 1, 6);
+    EXPECT_EQ(std::memcmp(static_cast<char *>(all.data()) + row, alone.data(), size_t(row)), 0) << "capacity " << capacity;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CombineTest, ::testing::Values(Elem::F32, Elem::BF16));
