@@ -167,8 +167,8 @@ def ExpandAttentionPass : Dsv3_Pass<"expand-attention"> {
     - `attn_decode` becomes `attn_split` and `attn_combine` (sites X.attn, X.attn_combine), which share one `attn_plan` of
       the program, made before the first of them. With T sequences, H heads and `sm_count` multiprocessors there are P =
       sm_count / ceil(H / 64) partitions, one or more: a partition is the blocks that do one item, 64 heads each.
-      Pieces are by length: up to 32 heads at most 64 per sequence and of at least 8 pages, up to 64 heads at most 32 of
-      at least 8, else at most 16 of at least 16. With `even` partitions get equal shares (`#kernel.split`).
+      Pieces are by length: of up to 64 heads at most 32 per sequence, of at least 8 pages; of more heads at most 16, of at
+      least 16 pages. With `even` partitions get equal shares (`#kernel.split`).
     - `kv_expand` and `attn_prefill` get `key_rows`: keys [KB, H, 64, nope + rope], a row per key.
 
     On a CPU nothing changes. Refused: expanded keys that somebody else reads; two plans that would need different sizes

@@ -4,12 +4,12 @@
   bench/gpu/run.py build PACKS [LIST ...]        # with build/bin/compile-model: a pack per list into the folder PACKS
   bench/gpu/run.py measure PACKS [LIST ...]      # with build/bin/dsv3-bench: checks, times, writes bench/results/sm90-LIST.json
   bench/gpu/run.py sanitize PACKS                # compute-sanitizer over one small instance of every kernel family
-                                                 # (memcheck, synccheck: `sanitize`; racecheck: `sanitize-gates`)
+                                                 # (memcheck, initcheck: `sanitize`; racecheck, synccheck: `sanitize-gates`)
 
 LIST is the name of a file of this folder without .json; default: all of them. `small` and `sanitize` are checked but not
 timed. Decode attention is built twice: `decode` under --determinism=run, as the anchors were measured, and `decode-batch`.
-`sanitize-gates` is `sanitize` with full barriers at the gates between warpgroups (compile-model kernels --sync-gates): racecheck
-does not know that bar.arrive orders anything, and reports the two sides of each gate of the normal kernels.
+`sanitize-gates` is `sanitize` with mbarriers as the gates between warpgroups (compile-model kernels --memory-gates): the tools do
+not follow named barriers that are reached by different instructions, as PTX allows, and report both sides of each gate.
 """
 import argparse
 import os
@@ -34,7 +34,7 @@ def build(args):
         shapes = os.path.join(HERE, name.replace("-batch", "").replace("-gates", "") + ".json")
         rule = "run" if name == "decode" else "batch"
         command = [tool(args, "compile-model"), "kernels", shapes, "-o", os.path.join(args.packs, name), "--force", "--determinism", rule]
-        command += ["--sync-gates"] if name == "sanitize-gates" else []
+        command += ["--memory-gates"] if name == "sanitize-gates" else []
         if subprocess.run(command + (["--keep-going"] if args.keep_going else [])).returncode:
             failed.append(name)
             if not args.keep_going:
@@ -56,13 +56,15 @@ def measure(args):
 
 
 def sanitize(args):
-    """initcheck is left out: outputs are poisoned by fills, which it takes for initialisation."""
     failed = []
-    for check, pack in (("memcheck", "sanitize"), ("synccheck", "sanitize"), ("racecheck", "sanitize-gates")):
+    # Fills that poison outputs would be initialisation to initcheck.
+    checks = (("memcheck", "sanitize", []), ("initcheck", "sanitize", ["--unpoisoned"]), ("synccheck", "sanitize-gates", []),
+              ("racecheck", "sanitize-gates", []))
+    for check, pack, options in checks:
         print(f"== {check} {pack}", flush=True)
         command = ["compute-sanitizer", "--tool", check, "--error-exitcode", "9"]
         command += [tool(args, "dsv3-bench"), "kernel", os.path.join(args.packs, pack), "--check", "--one-process"]
-        command += ["--anchors", ANCHORS] + (["--filter", args.filter] if args.filter else [])
+        command += ["--anchors", ANCHORS] + options + (["--filter", args.filter] if args.filter else [])
         if subprocess.run(command).returncode:
             failed.append(check)
     return failed

@@ -19,7 +19,7 @@ constexpr int64_t kHeadTile = 64; // rows of one asynchronous product: the heads
 struct LengthRule {
   int64_t heads, most, leastPages;
 };
-constexpr LengthRule kByLength[] = {{32, 64, 8}, {64, 32, 8}, {INT64_MAX, 16, 16}};
+constexpr LengthRule kByLength[] = {{64, 32, 8}, {INT64_MAX, 16, 16}};
 // Evenly: what starting an item costs, in pages: loading the query, storing the result, and what it costs to join it.
 constexpr int64_t kStart = 4;
 

@@ -24,15 +24,14 @@ def TilePeelPass : Pass<"dsv3-tile-peel"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::dsv3::tile::TileDialect"];
 }
 
-def TileSyncGatesPass : Pass<"dsv3-tile-sync-gates"> {
-  let summary = "Gates without a one-sided arrival, for tools that do not follow one";
+def TileGatesInMemoryPass : Pass<"dsv3-tile-gates-in-memory"> {
+  let summary = "Gates as barriers in shared memory, for tools that do not follow named ones";
   let description = [{
-    In: kernels. Out: every `gate from @a to @b` is `between` them and every `signal` is a `meet`, that is a full barrier
-    instead of an arrival and a wait. What the gate ordered is still ordered, and the signalling side now waits too: slower,
-    and able to deadlock where two roles first signal and then meet in opposite order (--dsv3-tile-check-protocol says).
+    In: kernels. Out: every `gate` has `tile.memory`, so that --dsv3-tile-allocate gives it 8 bytes instead of a named barrier and
+    the lowering an mbarrier with the same meaning: all warps of both roles arrive, and who meets waits for them.
 
-    compute-sanitizer's racecheck takes an arrival for no synchronisation and reports the two sides as a race; on this
-    form of the same kernel it reports what is wrong and nothing else.
+    compute-sanitizer follows mbarriers. Of named barriers that roles reach by different instructions, one of them perhaps an
+    arrival without waiting, it knows neither that they order accesses (racecheck) nor that PTX allows them (synccheck).
   }];
   let dependentDialects = ["::dsv3::tile::TileDialect"];
 }

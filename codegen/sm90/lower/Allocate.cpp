@@ -90,6 +90,11 @@ LogicalResult placeBytes(tile::KernelOp kernel) {
     ring->setAttr(plan::kBarriers, b.getI64IntegerAttr(at));
     at += 8 * barriersOf(ring.getRing());
   }
+  for (auto gate : kernel.getBody().getOps<tile::GateOp>())
+    if (gate->hasAttr(plan::kMemory)) {
+      gate->setAttr(plan::kOffset, b.getI64IntegerAttr(at));
+      at += 8;
+    }
   for (auto role : kernel.getBody().getOps<tile::RoleOp>()) {
     if (!role.walk([](tile::ClusterSumOp) { return WalkResult::interrupt(); }).wasInterrupted())
       continue;
@@ -106,7 +111,8 @@ LogicalResult numberBarriers(tile::KernelOp kernel) {
   Builder b(kernel.getContext());
   int64_t next = 1; // 0 is the block's
   for (auto gate : kernel.getBody().getOps<tile::GateOp>())
-    gate->setAttr(plan::kId, b.getI64IntegerAttr(next++));
+    if (!gate->hasAttr(plan::kMemory))
+      gate->setAttr(plan::kId, b.getI64IntegerAttr(next++));
   for (auto role : kernel.getBody().getOps<tile::RoleOp>()) {
     bool syncs = role.walk([](tile::SyncOp sync) {
       return sync.getScope() == tile::Scope::Warpgroup ? WalkResult::interrupt() : WalkResult::advance();

@@ -115,6 +115,9 @@ void KernelLowering::initialiseBarriers() {
         for (tile::FreeAttr group : ring.getFree())
           init(freeArrivals(kernel, ring, group) * (isRemote(ring) ? kernel.getCluster() : 1));
     }
+    for (auto gate : kernel.getBody().getOps<tile::GateOp>())
+      if (gate->hasAttr(plan::kMemory))
+        ptx.mbarrierInit(ptx.add(smem, gate->getAttrOfType<IntegerAttr>(plan::kOffset).getInt()), 4 * warpgroupsAt(gate));
     initialiseCluster();
     ptx.mbarrierInitFence();
     for (BlockArgument arg : kernel.getBody().getArguments())

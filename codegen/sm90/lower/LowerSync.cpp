@@ -228,14 +228,45 @@ LogicalResult KernelLowering::lowerFill(tile::FillOp op) {
 
 //===-- Gates and barriers ------------------------------------------------===//
 
+int64_t KernelLowering::warpgroupsAt(tile::GateOp op) { return kernel.getRole(op.getA()).getWarpgroups() + kernel.getRole(op.getB()).getWarpgroups(); }
+
+LogicalResult KernelLowering::defineGate(tile::GateOp op) {
+  const bool memory = op->hasAttr(plan::kMemory);
+  auto place = op->getAttrOfType<IntegerAttr>(memory ? plan::kOffset : plan::kId);
+  if (!place)
+    return op.emitOpError("expected an offset or id from --dsv3-tile-allocate");
+  if (!memory) {
+    set(op.getGate(), {ptx.i32(place.getInt())});
+    return success();
+  }
+  // A thread has one role, so one parity per gate; LLVM makes a register of what is allocated in the entry block.
+  Value parity;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&func.getBody().front());
+    parity = LLVM::AllocaOp::create(b, op.getLoc(), LLVM::LLVMPointerType::get(b.getContext()), b.getI32Type(), ptx.i32(1));
+  }
+  LLVM::StoreOp::create(b, op.getLoc(), ptx.i32(0), parity);
+  set(op.getGate(), {ptx.add(smem, place.getInt()), parity});
+  return success();
+}
+
+/// As a named barrier, or with the same meaning as an mbarrier: every warp of both roles arrives, who meets waits too.
 LogicalResult KernelLowering::lowerGate(Value gate, bool wait) {
   auto def = gate.getDefiningOp<tile::GateOp>();
-  tile::RoleOp a = kernel.getRole(def.getA()), z = kernel.getRole(def.getB());
-  const int64_t threads = 128 * (a.getWarpgroups() + z.getWarpgroups());
-  if (wait)
-    ptx.barrierSync(scalar(gate), threads);
-  else
-    ptx.barrierArrive(scalar(gate), threads);
+  const int64_t threads = 128 * warpgroupsAt(def);
+  const Regs regs = values.lookup(gate);
+  if (regs.size() == 1) {
+    wait ? ptx.barrierSync(regs[0], threads) : ptx.barrierArrive(regs[0], threads);
+    return success();
+  }
+  ptx.warpSync();
+  ptx.mbarrierArrive(regs[0], ptx.equal(lane, 0));
+  if (!wait)
+    return success();
+  Value parity = LLVM::LoadOp::create(b, gate.getLoc(), b.getI32Type(), regs[1]);
+  ptx.mbarrierWait(regs[0], parity);
+  LLVM::StoreOp::create(b, gate.getLoc(), ptx.bitXor(parity, ptx.i32(1)), regs[1]);
   return success();
 }
 

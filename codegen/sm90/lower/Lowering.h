@@ -8,7 +8,7 @@
 //   !tile.buf       address in the shared window, i32
 //   !tile.tma       !llvm.ptr
 //   !tile.gmem      !llvm.ptr<1>, then an i32 per dynamic dim but the first
-//   !tile.gate      barrier id, i32
+//   !tile.gate      barrier id, i32; in memory its address, then an address of the thread's own where the parity stands
 //   token, ring, work: nothing
 // An accumulator or slot that is `none` on some paths only (Presence::Maybe) has one more: i1, whether it is there.
 #pragma once
@@ -29,6 +29,7 @@ constexpr llvm::StringLiteral kOffset = "tile.offset";     ///< alloc, groups: b
 constexpr llvm::StringLiteral kOffsets = "tile.offsets";   ///< ring: offset of stage 0 of each buffer
 constexpr llvm::StringLiteral kBarriers = "tile.barriers"; ///< ring: offset of its first mbarrier
 constexpr llvm::StringLiteral kId = "tile.id";             ///< gate: named barrier; role: the first of its warpgroups
+constexpr llvm::StringLiteral kMemory = "tile.memory";     ///< gate, from --dsv3-tile-gates-in-memory: an mbarrier at `tile.offset`
 constexpr llvm::StringLiteral kCluster = "tile.cluster";   ///< role with cluster_sum: offset of its barriers and phases
 constexpr llvm::StringLiteral kBytes = "tile.smem";        ///< kernel: bytes of dynamic shared memory
 } // namespace plan
@@ -98,6 +99,8 @@ private:
   mlir::LogicalResult lowerFill(tile::FillOp op);
   mlir::LogicalResult lowerSync(tile::SyncOp op);
   mlir::LogicalResult lowerGate(mlir::Value gate, bool wait);
+  mlir::LogicalResult defineGate(tile::GateOp op);
+  int64_t warpgroupsAt(tile::GateOp op);
   mlir::LogicalResult lowerPdl(tile::PdlOp op);
   mlir::Value stageIndex(tile::RingAttr ring, const SlotRegs &slot); ///< lane * stages + stage
   mlir::Value bufferOf(tile::RingAttr ring, const SlotRegs &slot, unsigned buffer);

@@ -274,13 +274,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](tile::AnyOp o) { return lowerAny(o); })
       .Case([&](tile::ClusterSumOp o) { return lowerClusterSum(o); })
       .Case<tile::NoneOp, tile::RingOp>([&](Operation *o) { return success(); })
-      .Case([&](tile::GateOp o) {
-        auto id = o->getAttrOfType<IntegerAttr>(plan::kId);
-        if (!id)
-          return LogicalResult(o.emitOpError("expected an id from --dsv3-tile-allocate"));
-        set(o.getGate(), {ptx.i32(id.getInt())});
-        return LogicalResult(success());
-      })
+      .Case([&](tile::GateOp o) { return defineGate(o); })
       .Case([&](func::CallOp o) { return LogicalResult(o.emitOpError("expected calls to be inlined before a kernel is lowered")); })
       .Case([&](tile::LoopOp o) { return LogicalResult(o.emitOpError("expected --dsv3-tile-peel to have run before a kernel is lowered")); })
       .Default([&](Operation *o) { return LogicalResult(o->emitOpError("has no lowering inside a tile.kernel")); });

@@ -34,18 +34,10 @@ dsv3.program @decode_b2(%ql: tensor<2x130x128xbf16>, %qr: tensor<2x130x64xbf16>,
   dsv3.return %a, %b : tensor<2x130x128xbf16>, tensor<2x130x128xbf16>
 }
 
-// Fewer heads, smaller partial results, shorter pieces: 32 heads are cut every 8 pages, 64 heads too, in at most 32 pieces.
-// CHECK-LABEL: dsv3.program @few_heads
-// CHECK: kernel.attn_plan {{.*}} outs({{.*}} : tensor<64x5xi32>, tensor<5xi32>, tensor<2xi32>) split <max = 64, pages = 8>
-// CHECK: kernel.empty : tensor<8x32x128xf32>
-dsv3.program @few_heads(%ql: tensor<1x32x128xbf16>, %qr: tensor<1x32x64xbf16>, %seq: !dsv3.seq, %kv: !kv) -> tensor<1x32x128xbf16> attributes {phase = "decode", tokens = 1 : i64, seqs = 1 : i64} {
-  %o = kernel.empty : tensor<1x32x128xbf16>
-  %a = kernel.attn_decode ins(%ql, %qr, %kv[0], %seq : tensor<1x32x128xbf16>, tensor<1x32x64xbf16>, !kv) outs(%o : tensor<1x32x128xbf16>) scale 0.125 site "l0.attn"
-  dsv3.return %a : tensor<1x32x128xbf16>
-}
-
+// 64 heads or fewer have smaller partial results: pieces of 8 pages.
 // CHECK-LABEL: dsv3.program @one_tile
-// CHECK: kernel.attn_plan {{.*}} split <max = 32, pages = 8>
+// CHECK: kernel.attn_plan {{.*}} outs({{.*}} : tensor<32x5xi32>, tensor<5xi32>, tensor<2xi32>) split <max = 32, pages = 8>
+// CHECK: kernel.empty : tensor<8x64x128xf32>
 dsv3.program @one_tile(%ql: tensor<1x64x128xbf16>, %qr: tensor<1x64x64xbf16>, %seq: !dsv3.seq, %kv: !kv) -> tensor<1x64x128xbf16> attributes {phase = "decode", tokens = 1 : i64, seqs = 1 : i64} {
   %o = kernel.empty : tensor<1x64x128xbf16>
   %a = kernel.attn_decode ins(%ql, %qr, %kv[0], %seq : tensor<1x64x128xbf16>, tensor<1x64x64xbf16>, !kv) outs(%o : tensor<1x64x128xbf16>) scale 0.125 site "l0.attn"

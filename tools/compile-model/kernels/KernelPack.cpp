@@ -221,8 +221,8 @@ private:
   /// From what emitters write to functions of one thread.
   Status lowerBodies(gpu::GPUModuleOp device, codegen::LowerFn lower) {
     PassManager pm(device.getContext(), gpu::GPUModuleOp::getOperationName());
-    if (command.syncGates)
-      pm.addPass(createTileSyncGatesPass());
+    if (command.memoryGates)
+      pm.addPass(createTileGatesInMemoryPass());
     if (lower)
       lower(pm);
     return failed(pm.run(device)) ? Status(diagnosed("lowering")) : Status();

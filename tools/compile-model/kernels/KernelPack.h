@@ -14,7 +14,7 @@ struct KernelsCommand {
   std::string filter;                ///< regular expression over case names; empty: all
   bool force = false;                ///< replace the folder
   bool keepGoing = false;            ///< leave out cases that the target has no kernel for
-  bool syncGates = false;            ///< full barriers in place of one-sided arrivals (--dsv3-tile-sync-gates)
+  bool memoryGates = false;          ///< --dsv3-tile-gates-in-memory
   int jobs = 1;
 };
 
