@@ -3,6 +3,9 @@
 #include "codegen/sm90/EmitterBase.h"
 #include "dialects/tile/TileDialect.h"
 
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 namespace dsv3::codegen {
 
 const KernelRegistry &sm90Registry() {
@@ -18,7 +21,8 @@ const KernelRegistry &sm90Registry() {
 
 void sm90Dialects(mlir::DialectRegistry &dialects) {
   registerDeviceDialects(dialects);
-  dialects.insert<tile::TileDialect>();
+  dialects.insert<tile::TileDialect, mlir::func::FuncDialect>(); // helpers of kernels are functions
+  mlir::func::registerInlinerExtension(dialects);
 }
 
 } // namespace dsv3::codegen

@@ -68,8 +68,27 @@ tile::KernelOp TileBuilder::kernel(StringRef name, ArrayRef<Type> args, int64_t 
   OpBuilder::InsertionGuard guard(b);
   Block &block = op.getBody().front();
   b.setInsertionPointToStart(&block);
+  current = op;
   body(Values(block.getArguments()));
   return op;
+}
+
+Values TileBuilder::call(StringRef name, ArrayRef<Value> args, Fn<Values(Values)> body) {
+  std::string symbol = (current.getSymName() + "." + name).str();
+  auto helper = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(current->getParentOp(), b.getStringAttr(symbol));
+  if (!helper) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(current);
+    SmallVector<Type> inputs(ValueRange(args).getTypes());
+    helper = func::FuncOp::create(b, symbol, b.getFunctionType(inputs, {}));
+    helper.setPrivate();
+    b.setInsertionPointToStart(helper.addEntryBlock());
+    Values results = body(Values(helper.getArguments()));
+    func::ReturnOp::create(b, results);
+    helper.setType(b.getFunctionType(inputs, ValueRange(results).getTypes()));
+  }
+  auto call = func::CallOp::create(b, helper, args);
+  return Values(call.getResults());
 }
 
 void TileBuilder::producer(StringRef name, int64_t regs, Fn<void()> body) {

@@ -14,6 +14,7 @@
 #include "dialects/tile/TileDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -61,6 +62,9 @@ public:
   //===-- Structure -------------------------------------------------------===//
 
   tile::KernelOp kernel(llvm::StringRef name, llvm::ArrayRef<Type> args, int64_t cluster, Fn<void(Values)> body);
+  /// Calls a helper of this kernel, function @KERNEL.name in front of it; `body` writes it at the first call and sees its
+  /// own arguments only. A name has one list of argument types. Helpers are inlined before anything else is done.
+  Values call(llvm::StringRef name, llvm::ArrayRef<Value> args, Fn<Values(Values)> body);
   /// One elected thread of its own warpgroup.
   void producer(llvm::StringRef name, int64_t regs, Fn<void()> body);
   /// `count` warpgroups; the region gets the index of its own. `regs` 0: as the launch has them.
@@ -159,6 +163,8 @@ public:
   Value cast(Value x, Type elem);
 
 private:
+  tile::KernelOp current; ///< that is being written
+
   mlir::OpFoldResult fold(Num n) const;
   llvm::SmallVector<mlir::OpFoldResult> fold(llvm::ArrayRef<Num> nums) const;
   Value operand(Value like, Num n);

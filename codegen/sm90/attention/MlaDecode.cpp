@@ -71,7 +71,7 @@ private:
   Value gateEnd;
 
   struct Item {
-    Value head, seq, begin, end, slot, context, pairs;
+    Value head, seq, begin, end, slot, context;
   };
 
   SmallVector<Type> arguments() {
@@ -126,9 +126,7 @@ private:
   }
 
   Item item(const Values &fields) {
-    Item it{t.mul(fields[0], Shape::kHeads), fields[1], fields[2], fields[3], fields[4], fields[5], {}};
-    it.pairs = t.shr(t.add(t.sub(it.end, it.begin), 1), 1);
-    return it;
+    return {t.mul(fields[0], Shape::kHeads), fields[1], fields[2], fields[3], fields[4], fields[5]};
   }
 
   //===-- The copying thread ----------------------------------------------===//
@@ -142,9 +140,8 @@ private:
       });
       // Page numbers are read a pair ahead, so that their latency is not that of the copies.
       Values carried = {slots[1], slots[2], row(it, it.begin), row(it, t.add(it.begin, 1))};
-      Values after = t.loop(0, it.pairs, 1, carried, [&](Value i, Values v) {
-        Value next = t.add(t.add(it.begin, t.mul(i, 2)), 2);
-        Value even = row(it, next), odd = row(it, t.add(next, 1));
+      Values after = t.loop(it.begin, it.end, 2, carried, [&](Value i, Values v) {
+        Value even = row(it, t.add(i, 2)), odd = row(it, t.add(i, 3));
         for (int buffer : {0, 1})
           for (int64_t g = 0; g < 2 * shape.chunks; ++g)
             t.fill(v[buffer], [&](Values buf) { t.copy(kv, {v[2 + buffer], tile::kStar}, buf[0], tile::Hint::First); }, g);
@@ -156,8 +153,10 @@ private:
 
   /// First row of the cache that page `index` of the sequence occupies; an index beyond the item is that of its last page.
   Value row(const Item &it, Value index) {
-    Value at = t.min(index, t.sub(it.end, 1));
-    return t.add(firstRow, t.mul(t.read(table, {it.seq, at}, t.i32), Shape::kPage));
+    return t.call("page_row", {table, firstRow, it.seq, index, it.end}, [&](Values in) {
+      Value at = t.min(in[3], t.sub(in[4], 1));
+      return Values{t.add(in[1], t.mul(t.read(in[0], {in[2], at}, t.i32), Shape::kPage))};
+    })[0];
   }
 
   //===-- A consumer ------------------------------------------------------===//
@@ -183,12 +182,11 @@ private:
     Value none = t.none(scoresAcc);
     t.foreach(work, {t.next(qRing), t.next(rings[0]), t.next(rings[1])}, [&](Values fields, Values slots) {
       Item it = item(fields);
-      Value keys = keysOfLastPage(it, side);
       Value q = t.wait(slots[0])[0];
       State first{slots[1], slots[2], softmax.startMaximum(), softmax.startSums(), {}, t.mma(Form::Nt, q, slots[1 + side], none).acc};
       first.parts.assign(shape.chunks, t.constant(part, 0));
-      Values last = t.peeled(tile::Peel::Last, 0, it.pairs, 1, first.pack(), [&](Value, Value fin, Values v) {
-        Pair pair{q, slots[0], none, keys, fin};
+      Values last = t.peeled(tile::Peel::Last, it.begin, it.end, 2, first.pack(), [&](Value i, Value fin, Values v) {
+        Pair pair{it, i, q, slots[0], none, fin};
         State in = State::unpack(v);
         return (side == 0 ? evenPair(pair, in) : oddPair(pair, in)).pack();
       });
@@ -198,35 +196,27 @@ private:
     });
   }
 
-  /// Keys of this side's page of the last pair that exist: maybe more than a page, maybe none or fewer.
-  Value keysOfLastPage(const Item &it, int side) {
-    Value limit = t.min(it.context, t.mul(it.end, Shape::kPage));
-    Value page = t.add(it.begin, t.sub(t.mul(it.pairs, 2), 2 - side));
-    return t.sub(limit, t.mul(page, Shape::kPage));
-  }
-
   struct Pair {
-    Value q, qSlot, none, keys, fin;
+    const Item &it;
+    Value page, q, qSlot, none, fin; ///< the even page
   };
 
   /// wg0's share of a pair of pages.
   State evenPair(const Pair &pair, const State &in) {
     Value even = t.peek(in.even)[0];
     Value s = finalScores(pair, t.await(in.s), even, 0);
-    Value m0 = softmax.moved(in.maximum, softmax.rowMaximum(s));
-    auto [exact0, r0] = softmax.probabilities(s, m0);
-    Value p0 = softmax.rounded(exact0);
+    auto [m0, p0, r0] = softened(s, softmax.rowMaximum(s), in.maximum);
     t.sync(); // all four warps have their scores: nobody reads this page's lanes of rope any more
     park(p0, even);
     t.store(m0, maxima[0]);
     t.signal(gates[0]);
-    Value f0 = softmax.factor(in.maximum, m0), l0 = softmax.carry(in.sums, f0, r0);
-    Values o = drained(product(p0, even, 0, softmax.rescaled(in.parts, f0)), in.even, 0, 0);
+    Value f0 = factor(in.maximum, m0), l0 = softmax.carry(in.sums, f0, r0);
+    Values o = drained(product(p0, even, 0, rescaled(in.parts, f0)), in.even, 0, 0);
 
     t.meet(gates[1]);
-    Value m1 = t.load(maxima[1], m0.getType()), f1 = softmax.factor(m0, m1);
+    Value m1 = t.load(maxima[1], m0.getType()), f1 = factor(m0, m1);
     Value l1 = t.mul(l0, t.bcast(f1, l0.getType())), odd = t.peek(in.odd)[0];
-    Values flying = product(parked(odd), odd, 0, softmax.rescaled(o, f1));
+    Values flying = product(parked(odd), odd, 0, rescaled(o, f1));
     State next{t.next(in.even), t.next(in.odd), m1, l1, {}, {}};
     return withNextScores(pair, in, flying, next);
   }
@@ -263,17 +253,15 @@ private:
     Value s = finalScores(pair, t.await(in.s), odd, 1);
     Value blockMax = softmax.rowMaximum(s);
     t.meet(gates[0]); // also: all four warps have their scores
-    Value m0 = t.load(maxima[0], blockMax.getType()), f0 = softmax.factor(in.maximum, m0);
+    Value m0 = t.load(maxima[0], blockMax.getType()), f0 = factor(in.maximum, m0);
     Value even = t.peek(in.even)[0];
-    Values flying = product(parked(even), even, 1, softmax.rescaled(in.parts, f0)); // flies under the softmax
-    Value m1 = softmax.moved(m0, blockMax);
-    auto [exact1, r1] = softmax.probabilities(s, m1);
-    Value p1 = softmax.rounded(exact1);
+    Values flying = product(parked(even), even, 1, rescaled(in.parts, f0)); // flies under the softmax
+    auto [m1, p1, r1] = softened(s, blockMax, m0);
     park(p1, odd);
     t.store(m1, maxima[1]);
     t.signal(gates[1]);
-    Value f1 = softmax.factor(m0, m1), l1 = softmax.carry(in.sums, t.mul(f0, f1), r1);
-    Values o = softmax.rescaled(drained(flying, in.even, 0, 1), f1);
+    Value f1 = factor(m0, m1), l1 = softmax.carry(in.sums, t.mul(f0, f1), r1);
+    Values o = rescaled(drained(flying, in.even, 0, 1), f1);
     State next{t.next(in.even), t.next(in.odd), m1, l1, drained(product(p1, odd, 1, o), in.odd, 1, 1), {}};
     next.s = t.choose(pair.fin, {scoresAcc}, [&] { return Values{pair.none}; },
                       [&] { return Values{t.mma(Form::Nt, pair.q, next.odd, pair.none).acc}; })[0];
@@ -285,16 +273,46 @@ private:
     return t.choose(pair.fin, {scores},
                     [&] {
                       t.release(pair.qSlot);
-                      Type index = t.frag(Shape::kPage, t.i32);
-                      Value exists = t.lt(t.iota(1, index), t.bcast(pair.keys, index));
-                      Value kept = softmax.masked(exists, s);
-                      t.sync(); // every warp is past its scores
-                      t.zero(t.view(t.buf({Shape::kPage, Shape::kLatent}, t.bf16), page, {0, 0}), t.max(pair.keys, 0), Shape::kPage);
+                      Values args = {s, page, side ? t.add(pair.page, side) : pair.page, pair.it.end, pair.it.context};
+                      Values kept = t.call("last_page", args, [&](Values in) { return lastPage(in[0], in[1], in[2], in[3], in[4]); });
                       if (side == 1)
                         t.sync(); // wg0 has one of its own before its first product
-                      return Values{kept};
+                      return kept;
                     },
                     [&] { return Values{s}; })[0];
+  }
+
+  /// Scores of the keys that exist in page `number`: maybe more than a page has, maybe none or fewer. V rows of the others are cleared.
+  Values lastPage(Value s, Value page, Value number, Value end, Value context) {
+    Value keys = t.sub(t.min(context, t.mul(end, Shape::kPage)), t.mul(number, Shape::kPage));
+    Type index = t.frag(Shape::kPage, t.i32);
+    Value kept = softmax.masked(t.lt(t.iota(1, index), t.bcast(keys, index)), s);
+    t.sync(); // every warp is past its scores
+    t.zero(t.view(t.buf({Shape::kPage, Shape::kLatent}, t.bf16), page, {0, 0}), t.max(keys, 0), Shape::kPage);
+    return {kept};
+  }
+
+  struct Softened {
+    Value maximum, p, sums; ///< the reference after this page; P as operand A; its sums
+  };
+  Softened softened(Value s, Value blockMax, Value maximum) {
+    Values out = t.call("softmax", {s, blockMax, maximum}, [&](Values in) {
+      Value moved = softmax.moved(in[2], in[1]);
+      auto [exact, sums] = softmax.probabilities(in[0], moved);
+      return Values{moved, softmax.rounded(exact), sums};
+    });
+    return {out[0], out[1], out[2]};
+  }
+  Value factor(Value before, Value after) {
+    return t.call("factor", {before, after}, [&](Values in) { return Values{softmax.factor(in[0], in[1])}; })[0];
+  }
+  Values rescaled(const Values &parts, Value factor) {
+    Values args = parts;
+    args.push_back(factor);
+    return t.call("rescale", args, [&](Values in) {
+      Value f = in.pop_back_val();
+      return softmax.rescaled(in, f);
+    });
   }
 
   void park(Value probabilities, Value page) { t.store(probabilities, parked(page)); }
@@ -326,24 +344,30 @@ private:
     Value mine = softmax.total(end.sums);
     t.store(mine, sums[side]);
     t.meet(gateEnd);
-    Value total = t.add(mine, t.load(sums[1 - side], mine.getType()));
-    Value rows = shape.heads % Shape::kHeads ? t.sub(t.ci(shape.heads), it.head) : Value();
-    Value whole = t.lt(it.slot, 0);
-    int64_t width = kHalf / shape.chunks;
-    auto write = [&](Value to, Value index, Type elem) {
-      for (auto [c, o] : llvm::enumerate(end.parts))
-        t.write(t.cast(softmax.normalised(o, total), elem), to, {index, it.head, side * kHalf + int64_t(c) * width}, rows);
-    };
+    Value total = t.add(mine, t.load(sums[1 - side], mine.getType())), whole = t.lt(it.slot, 0);
+    for (auto [c, o] : llvm::enumerate(end.parts)) {
+      Value column = t.ci(side * kHalf + int64_t(c) * kHalf / shape.chunks);
+      t.call("write", {o, total, whole, it.seq, it.slot, it.head, column, out, partial}, [&](Values in) {
+        writePart(softmax.normalised(in[0], in[1]), in);
+        return Values{};
+      });
+    }
+    if (side == 1)
+      t.when(t.ge(it.slot, 0), [&] { t.write(softmax.logSum(end.maximum, total), lse, {it.slot, it.head}, {}, rowsFrom(it.head)); });
+  }
+
+  Value rowsFrom(Value head) { return shape.heads % Shape::kHeads ? t.sub(t.ci(shape.heads), head) : Value(); }
+
+  void writePart(Value o, const Values &in) {
+    Value whole = in[2], seq = in[3], slot = in[4], head = in[5], column = in[6], rows = rowsFrom(head);
     t.choose(
         whole, {},
         [&] {
-          write(out, it.seq, t.bf16);
+          t.write(t.cast(o, t.bf16), in[7], {seq, head, column}, rows);
           return Values{};
         },
         [&] {
-          write(partial, it.slot, t.f32);
-          if (side == 1)
-            t.write(softmax.logSum(end.maximum, total), lse, {it.slot, it.head}, {}, rows);
+          t.write(o, in[8], {slot, head, column}, rows);
           return Values{};
         });
   }

@@ -117,7 +117,7 @@ void KernelLowering::initialiseBarriers() {
     }
     for (auto gate : kernel.getBody().getOps<tile::GateOp>())
       if (gate->hasAttr(plan::kMemory))
-        ptx.mbarrierInit(ptx.add(smem, gate->getAttrOfType<IntegerAttr>(plan::kOffset).getInt()), 4 * warpgroupsAt(gate));
+        ptx.mbarrierInit(ptx.add(smem, gate->getAttrOfType<IntegerAttr>(plan::kOffset).getInt()), 128 * warpgroupsAt(gate));
     initialiseCluster();
     ptx.mbarrierInitFence();
     for (BlockArgument arg : kernel.getBody().getArguments())

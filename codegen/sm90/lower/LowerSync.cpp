@@ -251,7 +251,8 @@ LogicalResult KernelLowering::defineGate(tile::GateOp op) {
   return success();
 }
 
-/// As a named barrier, or with the same meaning as an mbarrier: every warp of both roles arrives, who meets waits too.
+/// As a named barrier, or with the same meaning as an mbarrier: every thread of both roles arrives (a lane for its warp would be
+/// enough, but racecheck takes what the other lanes did for unordered), and who meets waits too.
 LogicalResult KernelLowering::lowerGate(Value gate, bool wait) {
   auto def = gate.getDefiningOp<tile::GateOp>();
   const int64_t threads = 128 * warpgroupsAt(def);
@@ -260,8 +261,7 @@ LogicalResult KernelLowering::lowerGate(Value gate, bool wait) {
     wait ? ptx.barrierSync(regs[0], threads) : ptx.barrierArrive(regs[0], threads);
     return success();
   }
-  ptx.warpSync();
-  ptx.mbarrierArrive(regs[0], ptx.equal(lane, 0));
+  ptx.mbarrierArrive(regs[0], ptx.i1(true));
   if (!wait)
     return success();
   Value parity = LLVM::LoadOp::create(b, gate.getLoc(), b.getI32Type(), regs[1]);

@@ -14,7 +14,7 @@ using namespace mlir;
 namespace dsv3::codegen {
 
 KernelModule::KernelModule(const std::function<void(TileBuilder &)> &build) : context(MLIRContext::Threading::DISABLED) {
-  context.loadDialect<tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect, LLVM::LLVMDialect>();
+  context.loadDialect<tile::TileDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect, LLVM::LLVMDialect>();
   OpBuilder b(&context);
   module = ModuleOp::create(b.getUnknownLoc());
   b.setInsertionPointToEnd(module->getBody());

@@ -1,4 +1,4 @@
-// Gates as mbarriers: eight arrivals, one per warp of both roles; who meets waits, with a parity that turns each time.
+// Gates as mbarriers: the threads of both roles arrive; who meets waits, with a parity that turns each time.
 // RUN: dsv3-opt %s --dsv3-tile-gates-in-memory --dsv3-tile-allocate | FileCheck %s --check-prefix=PLAN
 // RUN: dsv3-opt %s --dsv3-tile-gates-in-memory --dsv3-tile-allocate --dsv3-tile-to-nvvm --dsv3-print-device-code=ptx -o /dev/null | FileCheck %s
 // RUN: dsv3-opt %s --dsv3-tile-allocate --dsv3-tile-to-nvvm --dsv3-print-device-code=ptx -o /dev/null | FileCheck %s --check-prefix=NAMED
@@ -9,11 +9,9 @@
 
 // CHECK-NOT: bar.sync 1
 // CHECK-NOT: barrier.cta.arrive
-// CHECK: mbarrier.init.shared.b64 {{.*}}, 8;
-// CHECK: mbarrier.init.shared.b64 {{.*}}, 8;
-// @b: waits after it has arrived itself.
+// CHECK: mbarrier.init.shared.b64 {{.*}}, 256;
+// CHECK: mbarrier.init.shared.b64 {{.*}}, 256;
 // CHECK-NOT: ld.local
-// CHECK: bar.warp.sync
 // CHECK: mbarrier.arrive.shared.b64
 // CHECK: mbarrier.try_wait.parity
 

@@ -21,7 +21,7 @@
 // CHECK-DAG: #[[MANY:sch[0-9]*]] = #kernel.schedule<"sm90.dispatch", {threads = 256 : i64}>
 // CHECK-DAG: #[[GATHER:sch[0-9]*]] = #kernel.schedule<"sm90.gather", {threads = 128 : i64}>
 // CHECK-DAG: #[[CODES:sch[0-9]*]] = #kernel.schedule<"sm90.gather_quantized", {threads = 128 : i64}>
-// CHECK-DAG: #[[COMBINE:sch[0-9]*]] = #kernel.schedule<"sm90.attn_combine", {threads = 128 : i64}>
+// CHECK-DAG: #[[COMBINE:sch[0-9]*]] = #kernel.schedule<"sm90.attn_combine", {groups = 8 : i64, heads = 1 : i64, threads = 1024 : i64}>
 
 !kv = !dsv3.kv<layers = 2, page = 64, latent = 512, rope = 64, bf16>
 #rope = #dsv3.rope<dims = 64, theta = 10000.0, interleaved = true>
