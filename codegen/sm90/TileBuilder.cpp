@@ -194,6 +194,11 @@ void TileBuilder::releaseFull(Value slot) { tile::ReleaseOp::create(b, slot, -1,
 Value TileBuilder::gate(StringRef from, StringRef to, bool mutual) {
   return tile::GateOp::create(b, from, to, mutual);
 }
+Value TileBuilder::memoryGate(StringRef from, StringRef to, bool mutual) {
+  auto op = tile::GateOp::create(b, from, to, mutual);
+  op->setAttr("tile.memory", b.getUnitAttr());
+  return op;
+}
 
 void TileBuilder::signal(Value gate) { tile::SignalOp::create(b, gate); }
 void TileBuilder::meet(Value gate) { tile::MeetOp::create(b, gate); }

@@ -97,6 +97,9 @@ public:
   void release(Value slot, int64_t group = -1);
   void releaseFull(Value slot);
   Value gate(llvm::StringRef from, llvm::StringRef to, bool mutual = false);
+  /// The same as an mbarrier instead of a named barrier: up to 1% slower in attention, but compute-sanitizer follows it. Of a
+  /// named barrier that roles reach by different instructions it knows neither that it orders accesses nor that PTX allows it.
+  Value memoryGate(llvm::StringRef from, llvm::StringRef to, bool mutual = false);
   void signal(Value gate);
   void meet(Value gate);
   void sync(tile::Scope scope = tile::Scope::Warpgroup);

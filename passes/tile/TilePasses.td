@@ -24,16 +24,4 @@ def TilePeelPass : Pass<"dsv3-tile-peel"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::dsv3::tile::TileDialect"];
 }
 
-def TileGatesInMemoryPass : Pass<"dsv3-tile-gates-in-memory"> {
-  let summary = "Gates as barriers in shared memory, for tools that do not follow named ones";
-  let description = [{
-    In: kernels. Out: every `gate` has `tile.memory`, so that --dsv3-tile-allocate gives it 8 bytes instead of a named barrier and
-    the lowering an mbarrier with the same meaning: all threads of both roles arrive, and who meets waits for them.
-
-    compute-sanitizer follows mbarriers. Of named barriers that roles reach by different instructions, one of them perhaps an
-    arrival without waiting, it knows neither that they order accesses (racecheck) nor that PTX allows them (synccheck).
-  }];
-  let dependentDialects = ["::dsv3::tile::TileDialect"];
-}
-
 #endif

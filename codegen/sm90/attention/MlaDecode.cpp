@@ -104,8 +104,8 @@ private:
       maxima[side] = t.alloc(vector);
     for (int side : {0, 1})
       sums[side] = t.alloc(vector);
-    gates = {t.gate(kSide[0], kSide[1]), t.gate(kSide[1], kSide[0])};
-    gateEnd = t.gate(kSide[0], kSide[1], /*mutual=*/true);
+    gates = {t.memoryGate(kSide[0], kSide[1]), t.memoryGate(kSide[1], kSide[0])};
+    gateEnd = t.memoryGate(kSide[0], kSide[1], /*mutual=*/true);
     work = t.list(args[5], args[6], t.ci(shape.headTiles()), {"tile", "seq", "begin", "end", "part", "context"});
   }
 

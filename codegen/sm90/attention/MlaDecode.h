@@ -7,7 +7,7 @@
 //   wg0: S0 = Q K0^T, P0;  O[:,   0:256] += P0 V0 (A in registers), then += P1 V1 (A in shared memory)
 //   wg1: S1 = Q K1^T, P1;  O[:, 256:512] += P0 V0 (A in shared memory) under its own softmax, then += P1 V1 (registers)
 //
-// Hand-over A (wg0 -> wg1) is P0 and its row maxima, B (wg1 -> wg0) P1 and its own, by one named barrier each; so both
+// Hand-over A (wg0 -> wg1) is P0 and its row maxima, B (wg1 -> wg0) P1 and its own, by one gate each; so both
 // have one running maximum per row: m, then after the even page, then after the odd one. P is parked in the 64 lanes of
 // rope of its own page, which nobody reads once S is known.
 //
@@ -38,8 +38,8 @@ struct MlaDecodeShape {
   static constexpr int64_t kHeads = 64; ///< of a block: rows of an mma
   static constexpr int64_t kPage = 64, kLatent = 512, kRope = 64, kRow = kLatent + kRope;
   static constexpr int64_t kItemFields = 5; ///< {sequence, first page, end page, slot, context}
-  /// Q, two pages, maxima and sums; barriers of Q, of 64 columns of each page and of its groups.
-  int64_t smemBytes() const { return 3 * kHeads * kRow * 2 + 4 * kHeads * 4 + 8 * (2 + 2 * (kRow / 64 + 2 * chunks)); }
+  /// Q, two pages, maxima and sums; barriers of Q, of 64 columns of each page and of its groups, three gates.
+  int64_t smemBytes() const { return 3 * kHeads * kRow * 2 + 4 * kHeads * 4 + 8 * (2 + 2 * (kRow / 64 + 2 * chunks) + 3); }
   int64_t headTiles() const { return (heads + kHeads - 1) / kHeads; }
 };
 

@@ -251,8 +251,8 @@ LogicalResult KernelLowering::defineGate(tile::GateOp op) {
   return success();
 }
 
-/// As a named barrier, or with the same meaning as an mbarrier: every thread of both roles arrives (a lane for its warp would be
-/// enough, but racecheck takes what the other lanes did for unordered), and who meets waits too.
+/// As a named barrier, or in memory with the same meaning: every thread of both roles arrives, and who meets waits too. A lane
+/// could arrive for its warp, but compute-sanitizer's racecheck would take what the other lanes did for unordered.
 LogicalResult KernelLowering::lowerGate(Value gate, bool wait) {
   auto def = gate.getDefiningOp<tile::GateOp>();
   const int64_t threads = 128 * warpgroupsAt(def);

@@ -29,7 +29,7 @@ constexpr llvm::StringLiteral kOffset = "tile.offset";     ///< alloc, groups: b
 constexpr llvm::StringLiteral kOffsets = "tile.offsets";   ///< ring: offset of stage 0 of each buffer
 constexpr llvm::StringLiteral kBarriers = "tile.barriers"; ///< ring: offset of its first mbarrier
 constexpr llvm::StringLiteral kId = "tile.id";             ///< gate: named barrier; role: the first of its warpgroups
-constexpr llvm::StringLiteral kMemory = "tile.memory";     ///< gate, from --dsv3-tile-gates-in-memory: an mbarrier at `tile.offset`
+constexpr llvm::StringLiteral kMemory = "tile.memory";     ///< gate, from its kernel: an mbarrier, at `tile.offset`
 constexpr llvm::StringLiteral kCluster = "tile.cluster";   ///< role with cluster_sum: offset of its barriers and phases
 constexpr llvm::StringLiteral kBytes = "tile.smem";        ///< kernel: bytes of dynamic shared memory
 } // namespace plan

@@ -9,7 +9,7 @@ def TileAllocatePass : Pass<"dsv3-tile-allocate"> {
   let description = [{
     In: tile.kernel ops whose buffers have layouts. Out: the same with, on `alloc` and `groups`, `tile.offset`; on `ring`,
     `tile.offsets` (stage 0 of each buffer; stages and lanes follow each other) and `tile.barriers`; on `gate` and on roles
-    that `sync`, `tile.id`; on the kernel, `tile.smem`: bytes of dynamic shared memory. Swizzled buffers come first, on
+    that `sync`, `tile.id` (`tile.offset` on a gate with `tile.memory`, which is an mbarrier); on the kernel, `tile.smem`: bytes of dynamic shared memory. Swizzled buffers come first, on
     multiples of 1024, mbarriers last.
 
     Refused: a layout `auto`; T1, more than 232448 bytes, with the sizes listed; T14, more than 15 named barriers.

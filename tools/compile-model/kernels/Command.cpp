@@ -22,7 +22,6 @@ Result<KernelsCommand> parseKernelsCommand(int argc, char **argv, bool &exit) {
   app.add_option("--jobs", c.jobs, "Threads of the compiler")->check(CLI::PositiveNumber);
   app.add_flag("--force", c.force, "Replace an existing pack");
   app.add_flag("--keep-going", c.keepGoing, "Leave out cases that the target has no kernel for, with a warning each");
-  app.add_flag("--memory-gates", c.memoryGates, "mbarriers in place of named barriers between roles, which compute-sanitizer does not follow");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {

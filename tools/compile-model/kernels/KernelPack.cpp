@@ -5,7 +5,6 @@
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/schedule/SchedulePasses.h"
-#include "passes/tile/TilePasses.h"
 #include "runtime/core/OutputDir.h"
 #include "tools/compile-model/kernels/CaseOps.h"
 #include "tools/compile-model/kernels/PackCase.h"
@@ -221,8 +220,6 @@ private:
   /// From what emitters write to functions of one thread.
   Status lowerBodies(gpu::GPUModuleOp device, codegen::LowerFn lower) {
     PassManager pm(device.getContext(), gpu::GPUModuleOp::getOperationName());
-    if (command.memoryGates)
-      pm.addPass(createTileGatesInMemoryPass());
     if (lower)
       lower(pm);
     return failed(pm.run(device)) ? Status(diagnosed("lowering")) : Status();

@@ -14,7 +14,6 @@ struct KernelsCommand {
   std::string filter;                ///< regular expression over case names; empty: all
   bool force = false;                ///< replace the folder
   bool keepGoing = false;            ///< leave out cases that the target has no kernel for
-  bool memoryGates = false;          ///< --dsv3-tile-gates-in-memory
   int jobs = 1;
 };
 

@@ -114,9 +114,9 @@ module attributes {dsv3.capacities = {kblocks = 72 : i64, max_model_len = 4096 :
       %5 = alloc : !tile.buf<64xf32>
       %6 = alloc : !tile.buf<64xf32>
       %7 = alloc : !tile.buf<64xf32>
-      %gate = gate from @wg0 to @wg1
-      %gate_5 = gate from @wg1 to @wg0
-      %gate_6 = gate between @wg0, @wg1
+      %gate = gate from @wg0 to @wg1 {tile.memory}
+      %gate_5 = gate from @wg1 to @wg0 {tile.memory}
+      %gate_6 = gate between @wg0, @wg1 {tile.memory}
       %work = list %arg5, %arg6 lanes(%c2_i32) -> (tile, seq, begin, end, part, context) : !tile.gmem<?x5xi32>, !tile.gmem<?xi32>
       role @load producer regs(40) {
         %slot = next %ring : !tile.ring<#q>
