@@ -284,7 +284,7 @@ private:
     if (!graph)
       return graph.error();
     std::vector<double> times;
-    int64_t replays = std::clamp<int64_t>(int64_t(300000 / std::max(1.0, once * double(turns))), 7, 51);
+    int64_t replays = std::clamp<int64_t>(int64_t(300000 / std::max(1.0, once * double(turns))), 7, 21);
     for (int64_t i = 0; i < replays + 2; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(options.restMs));
       Result<double> us = device.replay(*graph);
