@@ -194,7 +194,7 @@ Result<PackedFile> packWeights(ModuleOp module, const WeightData &data, const st
     if (int64_t(op.getOffset() + op.getBytes()) > bytes)
       return internalError("weight @" + op.getSymName().str() + " ends behind the weights file");
     readers.push_back(std::move(*reader));
-    result.weights.push_back({op, ""});
+    result.weights.push_back({op, "", {}, -1});
   }
   Result<std::unique_ptr<OutputFile>> file = OutputFile::create(path, bytes);
   if (!file)
@@ -225,7 +225,7 @@ Result<PackedFile> writeDrawn(ModuleOp module, const WeightData &data, const hf:
   result.drawn = true;
   std::string bytes;
   for (auto op : module.getOps<kernel::WeightOp>()) {
-    PackedWeight weight{op, ""};
+    PackedWeight weight{op, "", {}, -1};
     Result<std::vector<DummyFill>> fills = planFills(module, op, checkpoint);
     if (!fills)
       return fills.error();

@@ -45,7 +45,8 @@ inline Pack packOf(Case c) {
   pack.tokens = 16;
   pack.seqs = 8;
   pack.pages = 4;
-  int64_t counts[DSV3_FIELD_COUNT] = {16, 16, 16, 16, 16, 9, 8, 32, 8, 4 * 16, 2 * 64, 9};
+  int64_t counts[] = {16, 16, 16, 16, 16, 9, 8, 32, 8, 4 * 16, 2 * 64, 9, 8 * DSV3_SAMPLING_WORDS};
+  static_assert(std::size(counts) == DSV3_FIELD_COUNT, "a count for every field");
   for (int64_t f = 0; f < DSV3_FIELD_COUNT; ++f) {
     DType elem = f == DSV3_FIELD_TOKEN_SLOT ? DType::I64 : DType::I32;
     pack.fields.push_back({f, elem, pack.stepBytes, counts[f]});
