@@ -6,10 +6,14 @@ machine with the GPU may have no compiler.
   bench/gpu/slice.py measure FOLDER    # with build/bin/dsv3-bench: every launch against the reference, times; writes
                                        # bench/results/sm90-slice-VARIANT.json
 
+With --profile each step runs once more under ncu, whose times of single kernels go into the results: `kernel_us` of a launch, and
+of a step `kernels_us`, their sum, and `outside_us`, what is left of the graph's time.
+
 Variants: `fp8` (weights in FP8 blocks, as released), `bf16` (the same model without a quantisation), `w8a8` (FP8
 activations too).
 """
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -42,12 +46,42 @@ def build(args):
 def measure(args):
     failed = []
     for name in args.variants:
-        command = [os.path.join(args.bin, "dsv3-bench"), "slice", os.path.join(args.folder, name + ".dsv3"), "--commit", args.commit,
-                   "--json", os.path.join(args.out, f"sm90-slice-{name}.json"), *args.flag]
+        artifact, out = os.path.join(args.folder, name + ".dsv3"), os.path.join(args.out, f"sm90-slice-{name}.json")
+        command = [os.path.join(args.bin, "dsv3-bench"), "slice", artifact, "--commit", args.commit, "--json", out, *args.flag]
         print(f"== {name}", flush=True)
         if subprocess.run(command).returncode:
             failed.append(name)
+        if args.profile and os.path.exists(out):
+            profile(args, artifact, out)
     return failed
+
+
+def kernel_times(args, artifact, step):
+    """(name, us) of the kernels that ran, in order; those that draw weights are left out."""
+    command = ["ncu", "--metrics", "gpu__time_duration.sum", "--clock-control", "none", "--csv", "--page", "raw", "-k", "regex:^(?!dummy_fill).*",
+               os.path.join(args.bin, "dsv3-bench"), "slice", artifact, "--time", "--runs", "1", "--step", step]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    rows = list(csv.reader(line for line in lines if line.startswith('"')))
+    name, time = rows[0].index("Kernel Name"), next(i for i, title in enumerate(rows[0]) if title.startswith("gpu__time_duration"))
+    scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3}[rows[1][time]]
+    return [(row[name], float(row[time].replace(",", "")) * scale) for row in rows[2:]]
+
+
+def profile(args, artifact, path):
+    with open(path) as f:
+        report = json.load(f)
+    for step in report["steps"]:
+        launches = step["launches"]
+        times = kernel_times(args, artifact, step["step"])[-len(launches):]  # the last run: warm, launch by launch
+        if [name for name, _ in times] != [launch["kernel"] for launch in launches]:
+            sys.exit(f"slice.py: {step['step']}: ncu saw other kernels than the step has")
+        for launch, (_, us) in zip(launches, times):
+            launch["kernel_us"] = us
+        step["kernels_us"] = sum(us for _, us in times)
+        step["outside_us"] = step["us"] - step["kernels_us"]
+        print(f"{step['step']}: {step['us']:.1f} us, in kernels {step['kernels_us']:.1f} us, outside {step['outside_us']:.1f} us", flush=True)
+    with open(path, "w") as f:
+        f.write(json.dumps(report, indent=1) + "\n")
 
 
 def main():
@@ -58,6 +92,7 @@ def main():
     ap.add_argument("--bin", default=os.path.join(ROOT, "build", "bin"), help="folder of the tools")
     ap.add_argument("--out", default=os.path.join(ROOT, "bench", "results"), help="where results go")
     ap.add_argument("--commit", default="", help="what the results say was measured")
+    ap.add_argument("--profile", action="store_true", help="measure: kernels' own times with ncu")
     ap.add_argument("--flag", action="append", default=[], help="passed on: --flag=--determinism=run, --flag=--step=decode:1x4096")
     args = ap.parse_args()
     for name in args.variants:

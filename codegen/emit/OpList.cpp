@@ -48,7 +48,7 @@ public:
         .Case([&](kernel::EmbedOp op) { io({"ids", "table", "out"}); })
         .Case([&](kernel::NormOp op) { set("eps", op.getEps()), io({"x", "gamma", "out"}, See::Rows); })
         .Case([&](kernel::AddNormOp op) { set("eps", op.getEps()), io({"x", "residual", "gamma", "sum", "out"}, See::Rows); })
-        .Case([&](kernel::QuantizeOp op) { io({"x", "out"}); })
+        .Case([&](kernel::QuantizeOp op) { scheme(op.getOut()), io({"x", "out"}, See::Rows); })
         .Case([&](kernel::GemmOp op) { io({"x", "w", "out"}, See::Rows); })
         .Case([&](kernel::GatedGemmOp op) { via(op.getVia()), io({"x", "w_gate", "w_up", "out"}, See::Rows); })
         .Case([&](kernel::BatchedGemmOp op) { io({"x", "w", "out"}); })
@@ -99,6 +99,13 @@ private:
     a["attention_factor"] = double(r.getScale());
     if (double(r.getFactor()) > 0)
       a["yarn"] = {{"factor", double(r.getFactor())}, {"original", r.getOriginal()}, {"beta_fast", double(r.getBetaFast())}, {"beta_slow", double(r.getBetaSlow())}};
+  }
+
+  void scheme(Value quantised) {
+    if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(cast<RankedTensorType>(quantised.getType()).getEncoding())) {
+      set("block", uint64_t(blocked.getBlock().back()));
+      set("powers_of_two", blocked.getPow2Scale());
+    }
   }
 
   void cache(Value kv, uint64_t layer) {

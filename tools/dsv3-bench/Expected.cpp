@@ -6,6 +6,7 @@
 #include "runtime/reference/Linear.h"
 #include "runtime/reference/Moe.h"
 #include "runtime/reference/Norm.h"
+#include "runtime/reference/Quantize.h"
 #include "runtime/reference/Rope.h"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ public:
     using Fn = void (Reference::*)();
     static const std::pair<const char *, Fn> table[] = {
         {"gemm", &Reference::gemm}, {"gated_gemm", &Reference::gatedGemm}, {"batched_gemm", &Reference::batchedGemm},
-        {"grouped_gemm", &Reference::groupedGemm}, {"grouped_gated_gemm", &Reference::groupedGatedGemm}, {"norm", &Reference::norm},
+        {"grouped_gemm", &Reference::groupedGemm}, {"grouped_gated_gemm", &Reference::groupedGatedGemm}, {"norm", &Reference::norm}, {"quantize", &Reference::quantize},
         {"add_norm", &Reference::addNorm}, {"add", &Reference::add}, {"swiglu", &Reference::swiglu}, {"concat", &Reference::concat},
         {"embed", &Reference::embed}, {"select_rows", &Reference::selectRows}, {"sample", &Reference::sampleTokens}, {"rope", &Reference::rope},
         {"kv_append", &Reference::kvAppend}, {"kv_expand", &Reference::kvExpand}, {"attn_prefill", &Reference::attnPrefill},
@@ -225,6 +226,19 @@ private:
   void norm() {
     std::vector<int64_t> which = someRows(tokenRows());
     add("out", which, errors.take(reference::rmsNorm(rows(buffer("x"), which), gamma(), number("eps", 1e-6))));
+  }
+
+  /// What codes and scales mean together.
+  void quantize() {
+    std::vector<int64_t> which = someRows(tokenRows());
+    Array<double> x = rows(buffer("x"), which);
+    Array<float> narrow(x.shape, std::vector<float>(x.data.begin(), x.data.end())); // bf16 and f32 values are floats
+    reference::QuantScheme scheme;
+    scheme.blockRows = 1;
+    scheme.blockCols = json.value("block", int64_t(128));
+    scheme.powerOfTwo = json.value("powers_of_two", false);
+    Array<float> y = errors.take(reference::dequantize(errors.take(reference::quantize(narrow, scheme))));
+    add("out", which, Array<double>(y.shape, std::vector<double>(y.data.begin(), y.data.end())));
   }
 
   void addNorm() {
