@@ -1,11 +1,12 @@
 // kernel.sample: the next token of a sequence from its row of logits, as runtime/core/TokenChoice.h defines it.
 //
-// One block a row, and nothing is sorted. Every row is read twice: for the greatest logit, then for the sum of weights. Rows
-// that draw read it a third time, by warps with a range of ids each, so that the draw knows where to look. Rows with top-k or
-// top-p collect candidates on that way: a threshold that the first pass found leaves a good thousand of 129280 whatever
-// their distribution, which nearly always hold every token that may be kept. The thresholds of top-k and top-p, and the draw
-// itself, are then bisections over the bits of a number, one sum over the candidates a step. Where the candidates do
-// not suffice (a flat row), the same bisections read the row: slower, to the same token.
+// One cluster of blocks a row, and nothing is sorted. Every row is read twice: for the greatest logit, then for the sum of
+// weights; the second time it lies in the first-level caches. Rows that draw are read a third time, by warps with a range of
+// ids each, so that the draw knows where to look. Rows with top-k or top-p collect candidates on that way: a threshold that
+// the first pass found leaves some hundred of 129280 whatever their distribution, which nearly always hold every token that
+// may be kept. The cluster's first block fetches them; the thresholds of top-k and top-p, and the draw itself, are bisections
+// over the bits of a number, one sum over the candidates a step. Where they do not suffice (a flat row), the whole cluster does
+// the same bisections over the row: slower, to the same token. Sums are of integers: no order, no matter how many blocks.
 #include "codegen/sm90/simt/SimtEmitter.h"
 #include "runtime/core/TokenChoice.h"
 
@@ -21,23 +22,30 @@ namespace {
 constexpr int64_t kMostI32 = std::numeric_limits<int32_t>::max();
 constexpr int64_t kInfinity = 0x7f800000; ///< bits of a float32
 
-/// What one block does. A token's key is the bits of its `below`, which order as it does: it is not negative.
+/// What one cluster does. A token's key is the bits of its `below`, which order as it does: it is not negative.
 class Sampling {
 public:
   static constexpr int64_t kSlots = 4; ///< candidates of a thread
 
   Sampling(SimtBuilder &k, const Rows &logits, Value row, Value how, Value out, int64_t vocab, int64_t width)
       : k(k), logits(logits), row(row), how(how), out(out), vocab(vocab), width(width), vectors(vocab / width),
-        warps(k.threads / SimtBuilder::kWarp), perWarp(llvm::divideCeil(vectors, warps)) {}
+        warps(k.threads / SimtBuilder::kWarp), perBlock(llvm::divideCeil(vectors, k.cluster)), perWarp(llvm::divideCeil(perBlock, warps)),
+        capacity(kSlots * k.threads) {}
 
   void run() {
     Value flags = k.loadScalar(k.i32, k.at(how, offsetof(dsv3_sampling, flags)), /*readOnly=*/true);
     k.when(isSet(flags, DSV3_SAMPLE_ROW), [&] {
-      scratch = k.shared(8 * SimtBuilder::kWarp), words = k.shared(4 * SimtBuilder::kWarp);
+      rank = k.clusterRank();
+      scratch = k.shared(kMostWords * 8 * SimtBuilder::kWarp);
       findGreatest();
       k.when(
           k.lt(magnitude, k.idx(kInfinity)), [&] { choose(isSet(flags, DSV3_SAMPLE_DRAW)); },
-          [&] { write(k.idx(0), k.add(firstNotFinite(), 1), k.cf(k.f32, 0), k.cf(k.f32, 0), zero()); });
+          [&] {
+            Value none = k.cf(k.f32, 0);
+            write(isFirst(), {k.idx(0), k.add(firstNotFinite(), 1), none, none, zero()});
+          });
+      if (k.cluster > 1)
+        k.syncCluster(); // nobody ends while others read its shared memory
     });
   }
 
@@ -45,31 +53,102 @@ private:
   using State = SmallVector<Value>;
   /// Contribution of one token to a sum, i64. `alive`: min-p keeps it; else its weight is 0.
   using Measure = llvm::function_ref<Value(Value key, Value id, Value weight, Value alive)>;
-  /// A sum over the tokens of a source, the same in all threads.
+  /// A sum over the tokens of a source, the same in all threads that take part.
   using Source = llvm::function_ref<Value(Measure)>;
+  using Vectors = llvm::function_ref<void(Value id, ArrayRef<Value> x, State &state)>;
 
   Value isSet(Value flags, int64_t bit) { return k.eq(k.bitAnd(flags, k.idx(bit)), k.idx(bit)); }
-  Value how64(size_t offset) { return k.loadScalar(k.i64, k.at(how, int64_t(offset)), /*readOnly=*/true); }
+  Value isFirst() { return k.eq(rank, k.idx(0)); } ///< block of the cluster
+  /// Parameters are read where they are used: held in registers all the time they would push others out.
+  Value parameter(Type type, size_t offset) { return k.loadScalar(type, k.at(how, int64_t(offset))); }
+  Value topK() { return parameter(k.i32, offsetof(dsv3_sampling, top_k)); }
+  Value topP() { return parameter(k.i64, offsetof(dsv3_sampling, top_p)); }
+  Value random() { return parameter(k.i64, offsetof(dsv3_sampling, random)); }
+  Value leastWeight() { return parameter(k.i64, offsetof(dsv3_sampling, min_weight)); }
+  Value scale() { return parameter(k.f32, offsetof(dsv3_sampling, scale)); }
   Value zero() { return k.cint(k.i64, 0); }
+  Value minusInfinity() { return k.cf(k.f32, -std::numeric_limits<double>::infinity()); }
   Value bits(Value f) { return k.bitcast(k.i32, f); }
   Value atMost(Value a, Value c) { return k.ge(c, a); }
   Value atMostU(Value a, Value c) { return arith::CmpIOp::create(k.b, arith::CmpIPredicate::ule, a, c); }
   Value nonZero(Value v) { return arith::CmpIOp::create(k.b, arith::CmpIPredicate::ne, v, k.cint(v.getType(), 0)); }
   Value toU64(Value v) { return arith::ExtUIOp::create(k.b, k.i64, v); }
-  Value sum(Value v) { return k.sumBlock64(v, scratch); }
   Value only(Value condition, Value v) { return k.select(condition, v, zero()); }
   Value pick(Value condition, llvm::function_ref<Value()> a, llvm::function_ref<Value()> c, Type type) {
     return k.pick(type, condition, [&] { return State{a()}; }, [&] { return State{c()}; })[0];
   }
 
-  /// The least or greatest non-negative i32 of the block.
-  Value extreme(Value v, bool greatest) {
-    auto ofWarp = [&](Value x) { return greatest ? k.maxWarpU32(x) : k.minWarpU32(x); };
-    v = ofWarp(v);
+  //===-- Numbers of all threads --------------------------------------------===//
+
+  enum class Kind { Sum, Most, Least }; ///< i64; unsigned i32
+  struct Term {
+    Value value;
+    Kind kind;
+  };
+  static constexpr int64_t kMostWords = 3; ///< terms at a time
+
+  Value ofWarp(const Term &t) {
+    return t.kind == Kind::Sum ? k.sumWarp64(t.value) : t.kind == Kind::Most ? k.maxWarpU32(t.value) : k.minWarpU32(t.value);
+  }
+  Value slot(int64_t term, Value index) { return k.element(k.at(scratch, term * 8 * SimtBuilder::kWarp), index, 8); }
+
+  /// Over the threads of the block, in all of them.
+  State ofBlock(ArrayRef<Term> terms) {
+    k.syncBlock(); // what was there before has been read
+    for (auto [i, t] : llvm::enumerate(terms)) {
+      Value v = ofWarp(t);
+      k.when(k.eq(k.lane(), k.idx(0)), [&, i = i] { k.store(v, slot(int64_t(i), k.warp())); });
+    }
     k.syncBlock();
-    k.when(k.eq(k.lane(), k.idx(0)), [&] { k.store(v, k.element(words, k.warp(), 4)); });
-    k.syncBlock();
-    return ofWarp(k.loadScalar(k.i32, k.element(words, k.minI(k.lane(), k.idx(warps - 1)), 4)));
+    State all;
+    Value other = k.minI(k.lane(), k.idx(warps - 1));
+    for (auto [i, t] : llvm::enumerate(terms)) {
+      Value v = k.loadScalar(t.value.getType(), slot(int64_t(i), other));
+      all.push_back(ofWarp({t.kind == Kind::Sum ? only(k.lt(k.lane(), k.idx(warps)), v) : v, t.kind}));
+    }
+    return all;
+  }
+
+  /// Over all threads of the cluster, in all of them. Lane c of every warp also gets what block c had.
+  struct Combined {
+    State all, byBlock;
+  };
+  Combined ofCluster(ArrayRef<Term> terms) {
+    State mine = ofBlock(terms);
+    Combined result{mine, mine};
+    if (k.cluster == 1) {
+      for (auto [i, t] : llvm::enumerate(terms))
+        if (t.kind == Kind::Sum)
+          result.byBlock[i] = only(k.eq(k.lane(), k.idx(0)), mine[i]);
+      return result;
+    }
+    if (!board)
+      board = k.shared(kMostWords * 8);
+    k.syncCluster(); // what was there before has been read
+    k.when(k.eq(k.thread(), k.idx(0)), [&] {
+      for (auto [i, v] : llvm::enumerate(mine))
+        k.store(v, k.at(board, int64_t(i) * 8));
+    });
+    k.syncCluster();
+    Value theirs = k.remote(board, k.minI(k.lane(), k.idx(k.cluster - 1)));
+    for (auto [i, t] : llvm::enumerate(terms)) {
+      Value v = k.loadScalar(t.value.getType(), k.at(theirs, int64_t(i) * 8));
+      result.byBlock[i] = t.kind == Kind::Sum ? only(k.lt(k.lane(), k.idx(k.cluster)), v) : v;
+      result.all[i] = ofWarp({result.byBlock[i], t.kind});
+    }
+    return result;
+  }
+
+  Value sum(Value v) { return ofCluster({{v, Kind::Sum}}).all[0]; }
+
+  /// Float order as unsigned order, and back.
+  Value ordered(Value f) {
+    Value b = bits(f), sign = arith::ShRSIOp::create(k.b, b, k.idx(31));
+    return k.bitXor(b, k.bitOr(sign, k.idx(std::numeric_limits<int32_t>::min())));
+  }
+  Value fromOrdered(Value key) {
+    Value negative = arith::ShRSIOp::create(k.b, k.bitXor(key, k.idx(-1)), k.idx(31));
+    return k.bitcast(k.f32, k.bitXor(key, k.bitOr(negative, k.idx(std::numeric_limits<int32_t>::min()))));
   }
 
   //===-- The row ---------------------------------------------------------===//
@@ -80,10 +159,8 @@ private:
 
   /// Vectors first, first + stride, ... below `end`, some loads ahead: `body` gets the first id of each and its logits.
   /// Past the end it gets minus infinities, which weigh nothing and are below everything, or with `repeat` the last vector again.
-  State overVectors(Value first, Value end, int64_t stride, bool repeat, ValueRange init,
-                    llvm::function_ref<void(Value id, ArrayRef<Value> x, State &state)> body) {
+  State overVectors(Value first, Value end, int64_t stride, bool repeat, ValueRange init, Vectors body) {
     constexpr int64_t ahead = 4;
-    Value nothing = k.cf(k.f32, -std::numeric_limits<double>::infinity());
     return k.loop(first, end, stride * ahead, init, [&](Value start, ValueRange in) {
       State state(in), index;
       SmallVector<Lanes> values;
@@ -92,7 +169,7 @@ private:
         values.push_back(vectorAt(index.back()));
         if (!repeat)
           for (Value &x : values.back())
-            x = k.select(k.lt(index.back(), end), x, nothing);
+            x = k.select(k.lt(index.back(), end), x, minusInfinity());
       }
       for (int64_t i = 0; i < ahead; ++i)
         body(k.mul(index[size_t(i)], width), values[size_t(i)], state);
@@ -100,27 +177,39 @@ private:
     });
   }
 
-  /// The whole row; a thread's vectors come from all of it.
-  State overRow(bool repeat, ValueRange init, llvm::function_ref<void(Value id, ArrayRef<Value> x, State &state)> body) {
-    return overVectors(k.thread(), k.idx(vectors), k.threads, repeat, init, body);
+  /// The whole row by the cluster; a thread's vectors come from all of it.
+  State overRow(bool repeat, ValueRange init, Vectors body) {
+    Value first = k.add(k.mul(rank, k.threads), k.thread());
+    return overVectors(first, k.idx(vectors), k.threads * k.cluster, repeat, init, body);
   }
 
-  /// The greatest logit, the greatest magnitude as bits, and the reach of candidates: the least of what groups of four threads
-  /// have seen most. With 256 groups about 5.5 logits of each are not less (the harmonic number of 256 less its mean gap).
+  /// Vectors of this block [first, end), next to each other, and of this warp among them.
+  std::pair<Value, Value> blockRange() {
+    Value first = k.mul(rank, perBlock);
+    return {first, k.minI(k.add(first, perBlock), k.idx(vectors))};
+  }
+  State overRange(ValueRange init, Vectors body) {
+    auto [begin, end] = blockRange();
+    Value first = k.add(begin, k.mul(k.warp(), perWarp)), last = k.minI(k.add(first, perWarp), end);
+    return overVectors(k.add(first, k.lane()), last, SimtBuilder::kWarp, /*repeat=*/false, init, body);
+  }
+
+  /// The greatest logit, the greatest magnitude as bits, and the reach of candidates: the least of what groups of threads have
+  /// seen most. With 128 groups about 5.4 logits of each are not less, whatever the distribution: 700 in all.
   void findGreatest() {
-    Value least = k.cf(k.f32, -std::numeric_limits<double>::infinity());
-    State seen = overRow(/*repeat=*/true, {least, k.idx(0)}, [&](Value, ArrayRef<Value> xs, State &state) {
+    State seen = overRow(/*repeat=*/true, {minusInfinity(), k.idx(0)}, [&](Value, ArrayRef<Value> xs, State &state) {
       for (Value x : xs) {
         state[0] = k.fmax(x, state[0]); // passes over a NaN: the magnitude does not
         state[1] = k.maxI(state[1], k.bitAnd(bits(x), k.idx(kMostI32)));
       }
     });
     Value group = seen[0];
-    for (int64_t mask : {1, 2})
+    for (int64_t mask = 1; mask < 4 * k.cluster; mask *= 2)
       group = k.fmax(group, k.shuffleXor(group, mask));
-    top = k.fadd(k.maxBlock(seen[0], k.shared(4 * SimtBuilder::kWarp)), k.cf(k.f32, 0)); // never -0
-    reach = bits(k.fsub(top, k.minBlock(group, k.shared(4 * SimtBuilder::kWarp))));
-    magnitude = extreme(seen[1], /*greatest=*/true);
+    State found = ofCluster({{ordered(seen[0]), Kind::Most}, {ordered(group), Kind::Least}, {seen[1], Kind::Most}}).all;
+    top = k.fadd(fromOrdered(found[0]), k.cf(k.f32, 0)); // never -0
+    reach = bits(k.fsub(top, fromOrdered(found[1])));
+    magnitude = found[2];
   }
 
   Value firstNotFinite() {
@@ -130,7 +219,7 @@ private:
         state[0] = k.select(bad, k.minI(state[0], k.add(id, int64_t(i))), state[0]);
       }
     });
-    return extreme(first[0], /*greatest=*/false);
+    return ofCluster({{first[0], Kind::Least}}).all[0];
   }
 
   //===-- Weights ---------------------------------------------------------===//
@@ -151,14 +240,29 @@ private:
   /// Calls `body(key, id, weight, alive)` for the tokens of a vector under the row's own temperature and min-p. Padding, and
   /// what is infinitely far below, weighs nothing and is not alive.
   void weighed(Value id, ArrayRef<Value> xs, llvm::function_ref<void(Value, Value, Value, Value)> body) {
+    Value factor = scale(), least = leastWeight();
     for (auto [i, x] : llvm::enumerate(xs)) {
-      Value below = k.fsub(top, x), w = weight(below, scale), key = bits(below);
-      Value alive = k.bitAnd(atMostU(leastWeight, w), k.lt(key, k.idx(kInfinity)));
+      Value below = k.fsub(top, x), w = weight(below, factor), key = bits(below);
+      Value alive = k.bitAnd(atMostU(least, w), k.lt(key, k.idx(kInfinity)));
       body(key, k.add(id, int64_t(i)), only(alive, w), alive);
     }
   }
 
   void choose(Value draws) {
+    // What draw() finds: id, whether this block found it, and the mass where it has that at hand, else 0.
+    State drawn = k.pick({k.i32, k.i1, k.i64}, draws, [&] { return draw(); }, [&] { return State{k.idx(-1), isFirst(), zero()}; });
+    State known = k.pick({k.i32, k.i64}, nonZero(drawn[2]), [&] { return State{drawn[0], drawn[2]}; },
+                         [&] {
+                           State greedy = massAndFirst();
+                           return State{k.select(draws, drawn[0], greedy[1]), greedy[0]};
+                         });
+    // Blocks that found nothing have an id of -1, and write none.
+    Value id = k.maxI(known[0], k.idx(0)), logit = logits.load(k, k.element(row, id, elemBytes(logits.elem)), 1)[0];
+    write(drawn[1], {id, k.idx(0), top, logit, known[1]});
+  }
+
+  /// Sum of the weights at temperature 1, and the first of the greatest.
+  State massAndFirst() {
     State stats = overRow(/*repeat=*/false, {zero(), k.idx(kMostI32)}, [&](Value id, ArrayRef<Value> xs, State &state) {
       for (auto [i, x] : llvm::enumerate(xs)) {
         Value below = k.fsub(top, x);
@@ -166,19 +270,15 @@ private:
         state[1] = k.select(k.eq(bits(below), k.idx(0)), k.minI(state[1], k.add(id, int64_t(i))), state[1]);
       }
     });
-    Value mass = sum(stats[0]);
-    Value id = pick(draws, [&] { return draw(); }, [&] { return extreme(stats[1], /*greatest=*/false); }, k.i32);
-    Value logit = logits.load(k, k.element(row, id, elemBytes(logits.elem)), 1)[0];
-    write(id, k.idx(0), top, logit, mass);
+    return ofCluster({{stats[0], Kind::Sum}, {stats[1], Kind::Least}}).all;
   }
 
-  void write(Value id, Value fault, Value greatest, Value logit, Value mass) {
-    k.when(k.eq(k.thread(), k.idx(0)), [&] {
-      k.store(id, k.at(out, offsetof(dsv3_sampled, id)));
-      k.store(fault, k.at(out, offsetof(dsv3_sampled, fault)));
-      k.store(greatest, k.at(out, offsetof(dsv3_sampled, top)));
-      k.store(logit, k.at(out, offsetof(dsv3_sampled, logit)));
-      k.store(mass, k.at(out, offsetof(dsv3_sampled, mass)));
+  void write(Value writes, const State &v) {
+    k.when(k.bitAnd(writes, k.eq(k.thread(), k.idx(0))), [&] {
+      static constexpr size_t places[] = {offsetof(dsv3_sampled, id), offsetof(dsv3_sampled, fault), offsetof(dsv3_sampled, top),
+                                          offsetof(dsv3_sampled, logit), offsetof(dsv3_sampled, mass)};
+      for (auto [value, place] : llvm::zip_equal(v, places))
+        k.store(value, k.at(out, int64_t(place)));
       k.store(zero(), k.at(out, offsetof(dsv3_sampled, reserved)));
     });
   }
@@ -193,30 +293,29 @@ private:
     return k.bitOr(k.lt(key, cut.key), k.bitAnd(k.eq(key, cut.key), atMost(id, cut.id)));
   }
 
-  Value draw() {
-    scale = k.loadScalar(k.f32, k.at(how, offsetof(dsv3_sampling, scale)), /*readOnly=*/true);
-    leastWeight = how64(offsetof(dsv3_sampling, min_weight)), topP = how64(offsetof(dsv3_sampling, top_p));
-    random = how64(offsetof(dsv3_sampling, random));
-    topK = k.loadScalar(k.i32, k.at(how, offsetof(dsv3_sampling, top_k)), /*readOnly=*/true);
-    Value filters = k.bitOr(nonZero(topK), nonZero(topP));
-    masses = k.shared(8 * SimtBuilder::kWarp), candidates = k.shared(8 * kSlots * k.threads), counter = k.shared(4), found = k.shared(4);
+  State draw() {
+    Value filters = k.bitOr(nonZero(topK()), nonZero(topP()));
+    masses = k.shared(8 * SimtBuilder::kWarp), candidates = k.shared(8 * capacity), counter = k.shared(4);
     k.when(k.eq(k.thread(), k.idx(0)), [&] { k.store(k.idx(0), counter); });
     k.syncBlock();
-    weighRow(k.select(filters, reach, k.idx(-1)));
-    Cut all{k.idx(kMostI32), k.idx(kMostI32)};
-    State cut = k.pick({k.i32, k.i32, k.i32}, filters, [&] { return filter(); }, [&] { return State{k.idx(-1), all.key, all.id}; });
-    return pick(k.ge(cut[0], k.idx(0)), [&] { return cut[0]; }, [&] { return drawFromRow({cut[1], cut[2]}); }, k.i32);
+    Value byBlock = weighRow(k.select(filters, reach, k.idx(-1)));
+    Value ofCandidates = pick(filters, [&] { return drawFromCandidates(); }, [&] { return k.idx(-1); }, k.i32);
+    State drawn = k.pick({k.i32, k.i1}, k.ge(ofCandidates, k.idx(0)), [&] { return State{ofCandidates, isFirst()}; },
+                         [&] { return drawFromRow(filters, byBlock); });
+    // At temperature 1 without min-p the weights are those of the log probability.
+    Value isMass = k.bitAnd(k.eq(bits(scale()), bits(k.cf(k.f32, kScaleOfOne))), k.eq(leastWeight(), zero()));
+    return {drawn[0], drawn[1], only(isMass, total)};
   }
 
-  /// Weights of the warps' ranges, the number of tokens that min-p leaves, and those with keys up to `limit` as candidates.
-  void weighRow(Value limit) {
-    SmallVector<Value> sums = overRange({zero(), zero()}, [&](Value id, ArrayRef<Value> xs, State &state) {
+  /// Weights of the warps' ranges, what min-p leaves, and tokens with keys up to `limit` as candidates. Lane c gets block c's weight.
+  Value weighRow(Value limit) {
+    State sums = overRange({zero(), zero()}, [&](Value id, ArrayRef<Value> xs, State &state) {
       weighed(id, xs, [&](Value key, Value token, Value w, Value alive) {
         state[0] = k.add(state[0], w);
         state[1] = k.add(state[1], toU64(alive));
         k.when(k.bitAnd(alive, atMost(key, limit)), [&] {
           Value place = k.fetchAddShared(counter, k.idx(1));
-          k.when(k.lt(place, k.idx(kSlots * k.threads)), [&] {
+          k.when(k.lt(place, k.idx(capacity)), [&] {
             Value at = k.element(candidates, place, 8);
             k.store(key, at);
             k.store(token, k.at(at, 4));
@@ -225,61 +324,74 @@ private:
       });
     });
     keepMasses(sums[0]);
-    total = sum(sums[0]), left = sum(sums[1]);
-  }
-
-  /// This warp's range of ids.
-  State overRange(ValueRange init, llvm::function_ref<void(Value id, ArrayRef<Value> x, State &state)> body) {
-    Value first = k.mul(k.warp(), perWarp), end = k.minI(k.add(first, perWarp), k.idx(vectors));
-    return overVectors(k.add(first, k.lane()), end, SimtBuilder::kWarp, /*repeat=*/false, init, body);
-  }
-  void keepMasses(Value v) {
-    Value ofWarp = k.sumWarp64(v);
-    k.when(k.eq(k.lane(), k.idx(0)), [&] { k.store(ofWarp, k.element(masses, k.warp(), 8)); });
-  }
-
-  /// {id, -, -} from the candidates, or {-1, cut} when they may not hold every token that is kept.
-  State filter() {
     k.syncBlock();
-    Value count = k.loadScalar(k.i32, counter), fits = atMost(count, k.idx(kSlots * k.threads));
-    SmallVector<State> slots = loadCandidates(count);
+    Value own = k.select(k.eq(k.thread(), k.idx(0)), toU64(k.loadScalar(k.i32, counter)), zero());
+    Combined c = ofCluster({{sums[0], Kind::Sum}, {sums[1], Kind::Sum}, {own, Kind::Sum}});
+    total = c.all[0], left = c.all[1], count = k.toI32(c.all[2]), countByBlock = k.toI32(c.byBlock[2]);
+    return c.byBlock[0];
+  }
+
+  void keepMasses(Value v) {
+    Value sum = k.sumWarp64(v);
+    k.when(k.eq(k.lane(), k.idx(0)), [&] { k.store(sum, k.element(masses, k.warp(), 8)); });
+  }
+
+  /// The id, known to all blocks, or -1 when the candidates may not hold every token that is kept.
+  Value drawFromCandidates() {
+    if (k.cluster == 1)
+      return drawFromList();
+    Value id = pick(isFirst(), [&] { return drawFromList(); }, [&] { return k.idx(kMostI32); }, k.i32);
+    Value known = ofCluster({{k.add(id, 1), Kind::Least}}).all[0]; // -1 as 0, kMostI32 as 2^31: unsigned
+    return k.add(known, -1);
+  }
+
+  /// By the cluster's first block alone.
+  Value drawFromList() {
+    SmallVector<State> slots = loadCandidates();
     auto fromList = [&](Measure measure) {
       Value part = zero();
       for (const State &s : slots)
         part = k.add(part, measure(s[0], s[1], s[2], s[3]));
-      return sum(part);
+      return ofBlock({{part, Kind::Sum}})[0];
     };
     Value held = fromList([&](Value, Value, Value w, Value) { return w; });
-    Value enough = k.select(nonZero(topK), atMost(topK, count), atMostU(k.mulHigh(topP, total, true), held));
-    Value complete = k.bitAnd(fits, k.bitOr(enough, k.eq(toU64(count), left)));
-    return k.pick({k.i32, k.i32, k.i32}, complete,
-                  [&] {
-                    Cut cut = select(fromList, reach);
-                    auto kept = [&](Value last) {
-                      return fromList([&](Value key, Value id, Value w, Value) { return only(k.bitAnd(keeps(cut, key, id), atMost(id, last)), w); });
-                    };
-                    Value target = k.add(k.mulHigh(random, kept(k.idx(kMostI32))), 1);
-                    return State{leastWith(k.idx(0), k.idx(vocab - 1), target, kept), cut.key, cut.id};
-                  },
-                  [&] {
-                    auto fromRow = [&](Measure measure) {
-                      return sum(overRow(/*repeat=*/false, zero(), [&](Value id, ArrayRef<Value> xs, State &state) {
-                        weighed(id, xs, [&](Value key, Value token, Value w, Value alive) { state[0] = k.add(state[0], measure(key, token, w, alive)); });
-                      })[0]);
-                    };
-                    Cut cut = select(fromRow, k.idx(kInfinity - 1));
-                    return State{k.idx(-1), cut.key, cut.id};
-                  });
+    Value enough = k.select(nonZero(topK()), atMost(topK(), count), atMostU(k.mulHigh(topP(), total, true), held));
+    Value complete = k.bitAnd(atMost(count, k.idx(capacity)), k.bitOr(enough, k.eq(toU64(count), left)));
+    return pick(
+        complete,
+        [&] {
+          Cut cut = select(fromList, reach);
+          auto kept = [&](Value last) {
+            return fromList([&](Value key, Value id, Value w, Value) { return only(k.bitAnd(keeps(cut, key, id), atMost(id, last)), w); });
+          };
+          Value target = k.add(k.mulHigh(random(), kept(k.idx(kMostI32))), k.cint(k.i64, 1));
+          return leastWith(k.idx(0), k.idx(vocab - 1), target, kept);
+        },
+        [&] { return k.idx(-1); }, k.i32);
   }
 
-  /// This thread's candidates: key, id, weight, whether there is one.
-  SmallVector<State> loadCandidates(Value count) {
+  /// This thread's candidates, out of all blocks' lists one after the other: key, id, weight, whether there is one.
+  SmallVector<State> loadCandidates() {
+    Value starts = k.shared(4 * SimtBuilder::kWarp);
+    if (k.cluster > 1) {
+      Value before = k.sub(k.scanWarp(k.select(k.lt(k.lane(), k.idx(k.cluster)), countByBlock, k.idx(0))), countByBlock);
+      k.when(k.lt(k.thread(), k.idx(k.cluster)), [&] { k.store(before, k.element(starts, k.lane(), 4)); });
+      k.syncBlock();
+    }
     SmallVector<State> slots;
     for (int64_t s = 0; s < kSlots; ++s) {
-      Value index = k.add(k.thread(), s * k.threads), valid = k.lt(index, count), at = k.element(candidates, index, 8);
-      Value key = k.loadScalar(k.i32, at), id = k.loadScalar(k.i32, k.at(at, 4));
-      key = k.select(valid, key, k.idx(kInfinity)); // else what lies there is no number
-      slots.push_back({key, id, only(valid, weight(k.bitcast(k.f32, key), scale)), valid});
+      Value index = k.add(k.thread(), s * k.threads), valid = k.bitAnd(k.lt(index, count), atMost(count, k.idx(capacity)));
+      Value list = candidates, place = index;
+      if (k.cluster > 1) {
+        Value owner = k.idx(0);
+        for (int64_t c = 1; c < k.cluster; ++c)
+          owner = k.select(k.ge(index, k.loadScalar(k.i32, k.at(starts, 4 * c))), k.idx(c), owner);
+        place = k.sub(index, k.loadScalar(k.i32, k.element(starts, owner, 4)));
+        list = k.remote(candidates, owner);
+      }
+      Value at = k.element(list, k.select(valid, place, k.idx(0)), 8);
+      Value key = k.select(valid, k.loadScalar(k.i32, at), k.idx(kInfinity)), id = k.loadScalar(k.i32, k.at(at, 4));
+      slots.push_back({key, id, only(valid, weight(k.bitcast(k.f32, key), scale())), valid});
     }
     return slots;
   }
@@ -287,17 +399,17 @@ private:
   /// Top-k, then top-p over what it leaves. `most` is a key that none of the source exceeds; the source holds all that is kept.
   Cut select(Source source, Value most) {
     auto upTo = [&](Value key) { return source([&](Value other, Value, Value w, Value) { return only(atMost(other, key), w); }); };
-    State first = k.pick({k.i32, k.i64}, k.bitAnd(nonZero(topK), k.ult(toU64(topK), left)),
+    State first = k.pick({k.i32, k.i64}, k.bitAnd(nonZero(topK()), k.ult(toU64(topK()), left)),
                          [&] {
-                           Value kth = leastWith(k.idx(0), most, toU64(topK), [&](Value key) {
+                           Value kth = leastWith(k.idx(0), most, toU64(topK()), [&](Value key) {
                              return source([&](Value other, Value, Value, Value alive) { return toU64(k.bitAnd(alive, atMost(other, key))); });
                            });
                            return State{kth, upTo(kth)};
                          },
                          [&] { return State{most, total}; });
-    State cut = k.pick({k.i32, k.i32}, nonZero(topP),
+    State cut = k.pick({k.i32, k.i32}, nonZero(topP()),
                        [&] {
-                         Value limit = k.mulHigh(topP, first[1], /*roundUp=*/true), last = leastWith(k.idx(0), first[0], limit, upTo);
+                         Value limit = k.mulHigh(topP(), first[1], /*roundUp=*/true), last = leastWith(k.idx(0), first[0], limit, upTo);
                          return State{last, lastOfEquals(source, last, limit, upTo)};
                        },
                        [&] { return State{first[0], k.idx(kMostI32)}; });
@@ -306,7 +418,7 @@ private:
 
   /// Of the tokens with this key, the last id that top-p keeps.
   Value lastOfEquals(Source source, Value key, Value limit, llvm::function_ref<Value(Value)> upTo) {
-    Value one = weight(k.bitcast(k.f32, key), scale); // of each of them
+    Value one = weight(k.bitcast(k.f32, key), scale()); // of each of them
     return pick(
         k.ult(k.sub(upTo(key), one), limit), [&] { return k.idx(kMostI32); }, // none can go
         [&] {
@@ -326,67 +438,86 @@ private:
     })[1];
   }
 
-  /// The draw over the kept tokens of the row: first the warp's range, then the vectors of it that a thread has, then the id.
-  Value drawFromRow(const Cut &cut) {
-    Value isCut = k.lt(cut.key, k.idx(kMostI32));
-    k.when(isCut, [&] { // masses are those of all tokens
-      State kept = overRange(zero(), [&](Value id, ArrayRef<Value> xs, State &state) {
-        weighed(id, xs, [&](Value key, Value token, Value w, Value) { state[0] = k.add(state[0], only(keeps(cut, key, token), w)); });
-      });
-      keepMasses(kept[0]);
-    });
-    k.syncBlock();
-    Value mine = k.loadScalar(k.i64, k.element(masses, k.minI(k.lane(), k.idx(warps - 1)), 8));
-    mine = only(k.lt(k.lane(), k.idx(warps)), mine);
-    Value upTo = k.scanWarp64(mine), target = k.mulHigh(random, k.sumWarp64(mine));
-    Value range = k.popcount(k.ballot(atMostU(upTo, target)));
-    target = k.sub(target, k.sumWarp64(only(k.lt(k.lane(), range), mine)));
-    findInRange(cut, range, target);
-    k.syncBlock();
-    return k.loadScalar(k.i32, found);
+  //===-- Drawing from the row ----------------------------------------------===//
+
+  /// {id, whether this block found it}: the block whose range holds the number, then the warp's range, then the thread's
+  /// vectors, then the id. Other blocks get -1.
+  State drawFromRow(Value filters, Value byBlock) {
+    State cut = k.pick({k.i32, k.i32, k.i64}, filters,
+                       [&] {
+                         auto fromRow = [&](Measure measure) {
+                           return sum(overRow(/*repeat=*/false, zero(), [&](Value id, ArrayRef<Value> xs, State &state) {
+                             weighed(id, xs, [&](Value key, Value token, Value w, Value alive) { state[0] = k.add(state[0], measure(key, token, w, alive)); });
+                           })[0]);
+                         };
+                         Cut found = select(fromRow, k.idx(kInfinity - 1));
+                         State kept = overRange(zero(), [&](Value id, ArrayRef<Value> xs, State &state) {
+                           weighed(id, xs, [&](Value key, Value token, Value w, Value) { state[0] = k.add(state[0], only(keeps(found, key, token), w)); });
+                         });
+                         keepMasses(kept[0]);
+                         return State{found.key, found.id, ofCluster({{kept[0], Kind::Sum}}).byBlock[0]};
+                       },
+                       [&] { return State{k.idx(kMostI32), k.idx(kMostI32), byBlock}; });
+    Value target = k.mulHigh(random(), k.sumWarp64(cut[2]));
+    State block = part(cut[2], target);
+    Value mine = k.eq(rank, block[0]);
+    Value id = pick(mine, [&] { return findInBlock({cut[0], cut[1]}, block[1]); }, [&] { return k.idx(-1); }, k.i32);
+    return {id, mine};
   }
 
-  void findInRange(const Cut &cut, Value range, Value target) {
+  /// Lanes have parts of a sum: the lane in whose part `target` lies, and how far into it.
+  State part(Value mine, Value target) {
+    Value index = k.popcount(k.ballot(atMostU(k.scanWarp64(mine), target)));
+    return {index, k.sub(target, k.sumWarp64(only(k.lt(k.lane(), index), mine)))};
+  }
+
+  Value findInBlock(const Cut &cut, Value target) {
+    k.syncBlock();
+    Value mine = k.loadScalar(k.i64, k.element(masses, k.minI(k.lane(), k.idx(warps - 1)), 8));
+    State warp = part(only(k.lt(k.lane(), k.idx(warps)), mine), target);
+    return findInRange(cut, warp[0], warp[1]);
+  }
+
+  Value findInRange(const Cut &cut, Value range, Value target) {
     int64_t each = llvm::divideCeil(perWarp, k.threads); // vectors of a thread, next to each other
-    Value first = k.mul(range, perWarp), end = k.minI(k.add(first, perWarp), k.idx(vectors)), start = k.add(first, k.mul(k.thread(), each));
+    auto [begin, blockEnd] = blockRange();
+    Value first = k.add(begin, k.mul(range, perWarp)), end = k.minI(k.add(first, perWarp), blockEnd), start = k.add(first, k.mul(k.thread(), each));
     State parts;
-    eachVector(start, end, each, [&](Value id, ArrayRef<Value> xs) {
-      weighed(id, xs, [&](Value key, Value token, Value w, Value) { parts.push_back(only(keeps(cut, key, token), w)); });
-    });
+    for (int64_t i = 0; i < each; ++i) {
+      Value index = k.add(start, i);
+      Lanes xs = vectorAt(index);
+      for (Value &x : xs)
+        x = k.select(k.lt(index, end), x, minusInfinity());
+      weighed(k.mul(index, width), xs, [&](Value key, Value token, Value w, Value) { parts.push_back(only(keeps(cut, key, token), w)); });
+    }
     Value own = zero();
     for (Value p : parts)
       own = k.add(own, p);
-    Value upTo = k.scanWarp64(own);
-    k.when(k.eq(k.lane(), k.idx(SimtBuilder::kWarp - 1)), [&] { k.store(upTo, k.element(scratch, k.warp(), 8)); });
+    Value upTo = k.scanWarp64(own), found = k.shared(4);
     k.syncBlock();
-    Value warpsBefore = k.loadScalar(k.i64, k.element(scratch, k.minI(k.lane(), k.idx(warps - 1)), 8));
-    Value running = k.sub(k.add(k.sumWarp64(only(k.lt(k.lane(), k.warp()), warpsBefore)), upTo), own);
+    k.when(k.eq(k.lane(), k.idx(SimtBuilder::kWarp - 1)), [&] { k.store(upTo, slot(0, k.warp())); });
+    k.syncBlock();
+    Value others = k.loadScalar(k.i64, slot(0, k.minI(k.lane(), k.idx(warps - 1))));
+    Value running = k.sub(k.add(k.sumWarp64(only(k.lt(k.lane(), k.warp()), others)), upTo), own);
     Value mine = k.bitAnd(atMostU(running, target), k.ult(target, k.add(running, own))), index = k.idx(0);
     for (Value p : parts) {
       running = k.add(running, p);
       index = k.add(index, arith::ExtUIOp::create(k.b, k.i32, atMostU(running, target)).getResult());
     }
     k.when(mine, [&] { k.store(k.add(k.mul(start, width), index), found); });
-  }
-
-  void eachVector(Value start, Value end, int64_t count, llvm::function_ref<void(Value id, ArrayRef<Value> x)> body) {
-    for (int64_t i = 0; i < count; ++i) {
-      Value index = k.add(start, i), valid = k.lt(index, end);
-      Lanes xs = vectorAt(index);
-      for (Value &x : xs)
-        x = k.select(valid, x, k.cf(k.f32, -std::numeric_limits<double>::infinity()));
-      body(k.mul(index, width), xs);
-    }
+    k.syncBlock();
+    return k.loadScalar(k.i32, found);
   }
 
   SimtBuilder &k;
   Rows logits;
   Value row, how, out; ///< this row's logits, dsv3_sampling and dsv3_sampled
-  int64_t vocab, width, vectors, warps, perWarp;
+  int64_t vocab, width, vectors, warps, perBlock, perWarp, capacity;
+  Value rank; ///< of the block in its cluster
   Value top, reach, magnitude;
-  Value scale, leastWeight, topP, topK, random;
-  Value total, left;                                           ///< weight and number of tokens that min-p leaves
-  Value scratch, words, masses, candidates, counter, found;    ///< shared memory
+  Value total, left;                               ///< weight and number of tokens that min-p leaves
+  Value count, countByBlock;                       ///< candidates
+  Value scratch, board, masses, candidates, counter; ///< shared memory
 };
 
 /// kernel.sample: logits, seq, out.
@@ -401,19 +532,26 @@ public:
   }
 
 protected:
-  /// Sixteen tokens a thread or more: fewer threads for short rows.
+  /// As many blocks as have 8192 tokens each, and sixteen tokens a thread or more: two blocks fit a multiprocessor, so that one
+  /// reads while the other computes.
+  int64_t cluster(Operation *op) const override {
+    int64_t blocks = 8;
+    while (blocks > 1 && blocks * 8192 > lastDim(op->getOperand(0)))
+      blocks /= 2;
+    return blocks;
+  }
   int64_t threads(Operation *op) const override {
     int64_t threads = SimtBuilder::kWarp;
-    while (threads < 1024 && threads * 16 < lastDim(op->getOperand(0)))
+    while (threads < 512 && threads * cluster(op) * 16 < lastDim(op->getOperand(0)))
       threads *= 2;
     return threads;
   }
-  int64_t blocks(Operation *op) const override { return rowCapacity(op->getOperand(0)); }
+  int64_t blocks(Operation *op) const override { return rowCapacity(op->getOperand(0)) * cluster(op); }
 
   void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
     int64_t vocab = lastDim(op->getOperand(0)), width = std::min<int64_t>(4, vectorWidth(op, {0}, {vocab}));
     Rows logits = rows(k, refs, op, 0);
-    Value row = k.block();
+    Value row = k.div(k.block(), k.cluster);
     k.when(k.lt(row, k.scalarI32(DSV3_SCALAR_SEQS)), [&] {
       Value how = k.element(k.param(refs.of(1)), row, sizeof(dsv3_sampling)), out = k.element(k.param(refs.of(2)), row, sizeof(dsv3_sampled));
       Sampling(k, logits, logits.at(k, row), how, out, vocab, width).run();

@@ -6,8 +6,8 @@ using namespace mlir;
 
 namespace dsv3::codegen {
 
-SimtBuilder::SimtBuilder(OpBuilder &module, Location loc, StringRef symbol, ArrayRef<Type> params, int64_t threads)
-    : BodyBuilder(loc, 32), threads(threads) {
+SimtBuilder::SimtBuilder(OpBuilder &module, Location loc, StringRef symbol, ArrayRef<Type> params, int64_t threads, int64_t cluster)
+    : BodyBuilder(loc, 32), threads(threads), cluster(cluster) {
   MLIRContext *ctx = loc.getContext();
   globalPtr = LLVM::LLVMPointerType::get(ctx, 1), sharedPtr = LLVM::LLVMPointerType::get(ctx, 3);
   SmallVector<Type> types{globalPtr};
@@ -42,6 +42,7 @@ Value SimtBuilder::intrinsic(Type result, StringRef name, ValueRange args) {
 
 Value SimtBuilder::thread() { return threadIndex; }
 Value SimtBuilder::block() { return blockIndex; }
+Value SimtBuilder::clusterRank() { return cluster == 1 ? cint(i32, 0) : intrinsic(i32, "llvm.nvvm.read.ptx.sreg.cluster.ctarank", {}); }
 Value SimtBuilder::lane() { return bitAnd(threadIndex, cint(i32, kWarp - 1)); }
 Value SimtBuilder::warp() { return shr(threadIndex, 5); }
 
@@ -54,6 +55,10 @@ Value SimtBuilder::shared(int64_t bytes) {
   auto global = LLVM::GlobalOp::create(module, fn.getLoc(), type, /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
                                        /*alignment=*/16, /*addrSpace=*/3);
   return LLVM::AddressOfOp::create(b, global);
+}
+
+Value SimtBuilder::remote(Value buffer, Value rank) {
+  return intrinsic(LLVM::LLVMPointerType::get(b.getContext(), 7), "llvm.nvvm.mapa.shared.cluster", {buffer, rank});
 }
 
 Value SimtBuilder::element(Value base, Value index, int64_t bytes) {
@@ -252,10 +257,6 @@ Value SimtBuilder::maxBlock(Value v, Value scratch) {
   return reduceBlock(v, -std::numeric_limits<double>::infinity(), scratch, [&](Value a, Value c) { return fmax(a, c); });
 }
 
-Value SimtBuilder::minBlock(Value v, Value scratch) {
-  return reduceBlock(v, std::numeric_limits<double>::infinity(), scratch, [&](Value a, Value c) { return select(gt(a, c), c, a); });
-}
-
 Value SimtBuilder::sumWarp64(Value v) {
   // One instruction adds 32-bit numbers over a warp: pieces of 26 bits, whose sums have 31.
   Value piece = cint(i64, (1 << 26) - 1), sum;
@@ -265,18 +266,6 @@ Value SimtBuilder::sumWarp64(Value v) {
     sum = sum ? add(sum, shl(part, bit)) : part;
   }
   return sum;
-}
-
-Value SimtBuilder::sumBlock64(Value v, Value scratch) {
-  v = sumWarp64(v);
-  int64_t warps = threads / kWarp;
-  if (warps == 1)
-    return v;
-  syncBlock(); // all have read what was there before
-  when(eq(lane(), cint(i32, 0)), [&] { store(v, element(scratch, warp(), 8)); });
-  syncBlock();
-  Value mine = lane(), partial = loadScalar(i64, element(scratch, minI(mine, cint(i32, warps - 1)), 8));
-  return sumWarp64(warps < kWarp ? select(lt(mine, cint(i32, warps)), partial, cint(i64, 0)) : partial);
 }
 
 Value SimtBuilder::scanWarp64(Value v) {
@@ -317,6 +306,10 @@ Value SimtBuilder::matchWarp(Value v) { return intrinsic(i32, "llvm.nvvm.match.a
 Value SimtBuilder::lanesBelow() { return intrinsic(i32, "llvm.nvvm.read.ptx.sreg.lanemask.lt", {}); }
 Value SimtBuilder::ballot(Value condition) { return intrinsic(i32, "llvm.nvvm.vote.ballot.sync", {allLanes(), condition}); }
 void SimtBuilder::syncBlock() { intrinsic({}, "llvm.nvvm.barrier.cta.sync.aligned.all", cint(i32, 0)); }
+void SimtBuilder::syncCluster() {
+  intrinsic({}, "llvm.nvvm.barrier.cluster.arrive.aligned", {});
+  intrinsic({}, "llvm.nvvm.barrier.cluster.wait.aligned", {});
+}
 void SimtBuilder::syncWarp() { intrinsic({}, "llvm.nvvm.bar.warp.sync", allLanes()); }
 
 } // namespace dsv3::codegen

@@ -18,11 +18,12 @@ public:
 
   /// Opens kernel `symbol` at the builder's insertion point, inside a gpu.module. Its parameters are the address of
   /// the step's scalars, then `params`: `!llvm.ptr<1>` or i64. `finish` adds the return.
-  SimtBuilder(mlir::OpBuilder &module, mlir::Location loc, llvm::StringRef symbol, ArrayRef<Type> params, int64_t threads);
+  SimtBuilder(mlir::OpBuilder &module, mlir::Location loc, llvm::StringRef symbol, ArrayRef<Type> params, int64_t threads, int64_t cluster = 1);
   void finish();
 
   //===-- Arguments -------------------------------------------------------===//
   const int64_t threads;       ///< of a block
+  const int64_t cluster;       ///< blocks that are launched together
   Value param(unsigned i);     ///< DeviceLaunch::params[i]
   Value scalar(int i);         ///< DSV3_SCALAR_* i, i64
   Value scalarI32(int i);      ///< the same, i32
@@ -31,12 +32,15 @@ public:
   Type globalPtr, sharedPtr;
   Value thread(); ///< index in the block, i32
   Value block();  ///< index in the grid, i32
+  Value clusterRank(); ///< index in the cluster, i32
   Value lane();   ///< thread % 32
   Value warp();   ///< thread / 32
 
   //===-- Global and shared memory ----------------------------------------===//
   /// Bytes of shared memory of the block, 16-byte aligned, uninitialised.
   Value shared(int64_t bytes);
+  /// The address of block `rank`'s buffer at the same place as this block's `buffer`, to be read.
+  Value remote(Value buffer, Value rank);
   /// base + index * bytes; index i32 or i64, the product in 64 bits (32 for shared memory).
   Value element(Value base, Value index, int64_t bytes);
   /// One value of any type. `readOnly`: nobody writes it while the kernel runs.
@@ -106,7 +110,6 @@ public:
   /// threads must come here; `scratch` holds one f32 per warp and may be used again after a barrier.
   Value sumBlock(Value v, Value scratch);
   Value maxBlock(Value v, Value scratch);
-  Value minBlock(Value v, Value scratch);
   /// Inclusive sum over the lanes up to this one; i32.
   Value scanWarp(Value v);
   /// Sums of i32 over the threads before this one, and over all. All threads must come here, two barriers.
@@ -114,17 +117,15 @@ public:
     Value before, total;
   };
   Scan scanBlock(Value v);
-  /// Sums of i64 below 2^63, which have no order. All threads of the block must come to sumBlock64 (two barriers);
-  /// `scratch` holds one i64 per warp and may be used again at once.
-  Value sumWarp64(Value v);
-  Value sumBlock64(Value v, Value scratch);
-  Value scanWarp64(Value v);       ///< inclusive
+  Value sumWarp64(Value v);        ///< of i64; the sum is below 2^63
+  Value scanWarp64(Value v);       ///< inclusive sum of i64
   Value maxWarpU32(Value v);       ///< largest unsigned value of the warp
   Value minWarpU32(Value v);
   Value matchWarp(Value i32Value); ///< mask of the lanes with the same value
   Value lanesBelow();              ///< mask of the lanes below this one
   Value ballot(Value condition);   ///< mask of the lanes in which it holds
   void syncBlock();
+  void syncCluster(); ///< a barrier for all threads of the cluster; what was written before it is seen behind it
   void syncWarp();
 
 private:

@@ -6,10 +6,17 @@ using namespace mlir;
 
 namespace dsv3::codegen {
 
+DictionaryAttr SimtEmitter::config(Operation *op) const {
+  if (int64_t blocks = cluster(op); blocks > 1)
+    return dictionary(op, {{"cluster", blocks}, {"threads", threads(op)}});
+  return dictionary(op, {{"threads", threads(op)}});
+}
+
 DeviceLaunch SimtEmitter::launch(Operation *op) const {
   DeviceLaunch launch;
   launch.grid = {blocks(op), 1, 1};
   launch.threads = param(op, "threads");
+  launch.cluster = cluster(op);
   RefMap map = refs(op);
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     bool tensor = isa<RankedTensorType>(op->getOperand(i).getType());
@@ -25,7 +32,7 @@ LogicalResult SimtEmitter::emit(Operation *op, StringRef symbol, OpBuilder &buil
   RefMap map = refs(op);
   SmallVector<Type> types(map.size(), LLVM::LLVMPointerType::get(op->getContext(), 1));
   types.append(signature(op).consts.size(), builder.getI64Type());
-  SimtBuilder k(builder, op->getLoc(), symbol, types, param(op, "threads"));
+  SimtBuilder k(builder, op->getLoc(), symbol, types, param(op, "threads"), cluster(op));
   body(op, k, map);
   k.finish();
   return success();

@@ -28,11 +28,13 @@ public:
 
 protected:
   virtual int64_t threads(mlir::Operation *op) const = 0;
+  /// Blocks of a cluster: the schedule has `cluster` too if there are more than one.
+  virtual int64_t cluster(mlir::Operation *) const { return 1; }
   /// Blocks of the grid, from the capacities of the types.
   virtual int64_t blocks(mlir::Operation *op) const = 0;
   virtual void body(mlir::Operation *op, SimtBuilder &k, const RefMap &refs) const = 0;
 
-  mlir::DictionaryAttr config(mlir::Operation *op) const override { return dictionary(op, {{"threads", threads(op)}}); }
+  mlir::DictionaryAttr config(mlir::Operation *op) const override;
 
   static Rows rows(SimtBuilder &k, const RefMap &refs, mlir::Operation *op, unsigned operand);
   /// Rows of a value's type: T, or T * H.

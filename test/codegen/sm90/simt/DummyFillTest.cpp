@@ -25,7 +25,7 @@ protected:
     std::vector<int64_t> words = fill.words();
     for (bool backwards : {false, true}) {
       std::fill(got.begin(), got.end(), uint8_t(0xee));
-      kernel->run(fill.rows(), kDummyFillThreads, {0, int64_t(words.data()), int64_t(got.data())}, backwards);
+      kernel->run(fill.rows(), kDummyFillThreads, 1, {0, int64_t(words.data()), int64_t(got.data())}, backwards);
       ASSERT_EQ(got, want);
     }
   }

@@ -7,6 +7,7 @@
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/ReplaceConstant.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/TargetSelect.h"
 
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -30,7 +32,7 @@ constexpr int kWarp = 32;
 constexpr size_t kStack = 64 * 1024;
 
 /// Where a thread waits for others, and what it brought.
-enum class Meet { None, Block, Warp, ShuffleXor, ShuffleUp, Match, Ballot, Max, Min, Sum };
+enum class Meet { None, Cluster, Block, Warp, ShuffleXor, ShuffleUp, Match, Ballot, Max, Min, Sum };
 
 struct Thread {
   ucontext_t context;
@@ -39,20 +41,25 @@ struct Thread {
   uint32_t value = 0, argument = 0, result = 0;
 };
 
-/// The block that runs. Coroutines are not threads: one at a time, so plain globals do.
-struct Block {
-  std::vector<Thread> threads;
+/// The cluster of blocks that runs. Coroutines are not threads: one at a time, so plain globals do.
+struct Cluster {
+  std::vector<Thread> threads; ///< of all its blocks
+  size_t perBlock = 0;         ///< threads
+  std::vector<char> shared;    ///< memory of all its blocks
+  size_t sharedBytes = 0;      ///< of one
   ucontext_t scheduler;
-  uint32_t current = 0, index = 0;
+  uint32_t current = 0, firstBlock = 0;
   void (*entry)(const int64_t *) = nullptr;
   const int64_t *params = nullptr;
+
+  uint32_t rank() const { return uint32_t(current / perBlock); }
 };
-Block *block = nullptr;
+Cluster *cluster = nullptr;
 
 uint32_t meet(Meet at, uint32_t value = 0, uint32_t argument = 0) {
-  Thread &me = block->threads[block->current];
+  Thread &me = cluster->threads[cluster->current];
   me.at = at, me.value = value, me.argument = argument;
-  swapcontext(&me.context, &block->scheduler);
+  swapcontext(&me.context, &cluster->scheduler);
   return me.result;
 }
 
@@ -70,9 +77,15 @@ float flushed(float f) { return std::fpclassify(f) == FP_SUBNORMAL ? std::copysi
 
 //===-- Instructions ------------------------------------------------------===//
 
-int32_t tid() { return int32_t(block->current); }
-int32_t ctaid() { return int32_t(block->index); }
-int32_t lanesBelow() { return int32_t((1u << (block->current % kWarp)) - 1); }
+int32_t tid() { return int32_t(cluster->current % cluster->perBlock); }
+int32_t ctaid() { return int32_t(cluster->firstBlock + cluster->rank()); }
+int32_t clusterRank() { return int32_t(cluster->rank()); }
+int32_t lanesBelow() { return int32_t((1u << (cluster->current % kWarp)) - 1); }
+/// Where this block has the shared variable at `offset`, and where block `rank` has what this one has at `address`.
+char *shared(int64_t offset) { return cluster->shared.data() + cluster->rank() * cluster->sharedBytes + size_t(offset); }
+char *remote(char *address, int32_t rank) {
+  return address + (int64_t(rank) - int64_t(cluster->rank())) * int64_t(cluster->sharedBytes);
+}
 int32_t shuffleXor(int32_t, int32_t v, int32_t mask, int32_t) { return int32_t(meet(Meet::ShuffleXor, uint32_t(v), uint32_t(mask))); }
 float shuffleXorF(int32_t, float v, int32_t mask, int32_t) { return floatOf(meet(Meet::ShuffleXor, bitsOf(v), uint32_t(mask))); }
 int32_t shuffleUp(int32_t, int32_t v, int32_t distance, int32_t) { return int32_t(meet(Meet::ShuffleUp, uint32_t(v), uint32_t(distance))); }
@@ -83,6 +96,8 @@ int32_t minWarp(int32_t v, int32_t) { return int32_t(meet(Meet::Min, uint32_t(v)
 int32_t sumWarp(int32_t v, int32_t) { return int32_t(meet(Meet::Sum, uint32_t(v))); }
 void syncWarp(int32_t) { meet(Meet::Warp); }
 void syncBlock(int32_t) { meet(Meet::Block); }
+void arriveCluster() {} // all that a thread does before it waits is done by then
+void waitCluster() { meet(Meet::Cluster); }
 float exp2Fast(float x) { return flushed(std::exp2(flushed(x))); }
 float log2Fast(float x) { return std::log2(flushed(x)); }
 float rsqrt(float x) { return std::sqrt(1.0f / flushed(x)); }
@@ -93,6 +108,11 @@ const std::map<std::string, void *> &instructions() {
   static const std::map<std::string, void *> table = {
       {"llvm.nvvm.read.ptx.sreg.tid.x", (void *)tid},
       {"llvm.nvvm.read.ptx.sreg.ctaid.x", (void *)ctaid},
+      {"llvm.nvvm.read.ptx.sreg.cluster.ctarank", (void *)clusterRank},
+      {"llvm.nvvm.mapa.shared.cluster", (void *)remote},
+      {"llvm.nvvm.barrier.cluster.arrive.aligned", (void *)arriveCluster},
+      {"llvm.nvvm.barrier.cluster.wait.aligned", (void *)waitCluster},
+      {"shared", (void *)shared},
       {"llvm.nvvm.read.ptx.sreg.lanemask.lt", (void *)lanesBelow},
       {"llvm.nvvm.shfl.sync.bfly.i32", (void *)shuffleXor},
       {"llvm.nvvm.shfl.sync.bfly.f32", (void *)shuffleXorF},
@@ -143,32 +163,37 @@ void resolveWarp(Thread *lanes) {
 }
 
 /// Lets go whoever has all partners; false when nobody can go on.
-bool resolve(std::vector<Thread> &threads) {
+bool resolve(std::vector<Thread> &threads, size_t perBlock) {
   bool any = false;
   auto all = [&](size_t from, size_t n, Meet at) {
     return std::all_of(threads.begin() + long(from), threads.begin() + long(from + n), [&](const Thread &t) { return !t.done && t.at == at; });
   };
   for (size_t w = 0; w < threads.size(); w += kWarp)
-    if (Meet at = threads[w].at; at != Meet::None && at != Meet::Block && all(w, kWarp, at)) {
+    if (Meet at = threads[w].at; at != Meet::None && at != Meet::Block && at != Meet::Cluster && all(w, kWarp, at)) {
       resolveWarp(&threads[w]);
       any = true;
     }
-  if (all(0, threads.size(), Meet::Block)) {
-    for (Thread &t : threads)
-      t.at = Meet::None;
+  auto release = [&](size_t from, size_t n, Meet at) {
+    if (!all(from, n, at))
+      return;
+    for (size_t i = from; i < from + n; ++i)
+      threads[i].at = Meet::None;
     any = true;
-  }
+  };
+  for (size_t b = 0; b < threads.size(); b += perBlock)
+    release(b, perBlock, Meet::Block);
+  release(0, threads.size(), Meet::Cluster);
   return any;
 }
 
 void threadMain() {
-  block->entry(block->params);
-  block->threads[block->current].done = true;
-  setcontext(&block->scheduler);
+  cluster->entry(cluster->params);
+  cluster->threads[cluster->current].done = true;
+  setcontext(&cluster->scheduler);
 }
 
-/// One block to its end; false when threads wait for each other at different places.
-bool runBlock(Block &state, char *stacks, bool backwards) {
+/// One cluster to its end; false when threads wait for each other at different places.
+bool runCluster(Cluster &state, char *stacks, bool backwards) {
   size_t n = state.threads.size();
   for (size_t i = 0; i < n; ++i) {
     Thread &t = state.threads[i];
@@ -190,20 +215,39 @@ bool runBlock(Block &state, char *stacks, bool backwards) {
     }
     if (!left)
       return true;
-    if (!resolve(state.threads))
+    if (!resolve(state.threads, state.perBlock))
       return false;
   }
 }
 
 //===-- Compilation -------------------------------------------------------===//
 
-/// NVVM intrinsics become functions of this process; a new function @entry takes the parameters as an array.
-bool adapt(llvm::Module &module, llvm::StringRef symbol) {
+/// Shared variables are found by a call on entry, since each block has its own. Returns the bytes of all.
+size_t moveShared(llvm::Module &module, llvm::Function &kernel) {
+  llvm::SmallVector<llvm::Constant *> globals;
+  for (llvm::GlobalVariable &g : module.globals())
+    globals.push_back(&g);
+  llvm::convertUsersOfConstantsToInstructions(globals);
+  size_t bytes = 0;
+  llvm::IRBuilder<> b(&*kernel.getEntryBlock().getFirstInsertionPt());
+  for (llvm::GlobalVariable &g : llvm::make_early_inc_range(module.globals())) {
+    llvm::FunctionCallee find = module.getOrInsertFunction("emulated.shared", llvm::FunctionType::get(g.getType(), {b.getInt64Ty()}, false));
+    bytes = llvm::alignTo(bytes, 16);
+    g.replaceAllUsesWith(b.CreateCall(find, b.getInt64(bytes)));
+    bytes += module.getDataLayout().getTypeAllocSize(g.getValueType());
+    g.eraseFromParent();
+  }
+  return llvm::alignTo(bytes, 16);
+}
+
+/// NVVM intrinsics become functions of this process; a new function @entry takes the parameters as an array. Returns the
+/// bytes of shared memory, or nothing when that fails.
+std::optional<size_t> adapt(llvm::Module &module, llvm::StringRef symbol) {
   for (llvm::Function &f : llvm::make_early_inc_range(module)) {
     if (f.getName().starts_with("llvm.nvvm.")) {
       if (!instructions().count(f.getName().str())) {
         ADD_FAILURE() << "not emulated: " << f.getName().str();
-        return false;
+        return std::nullopt;
       }
       auto *plain = llvm::Function::Create(f.getFunctionType(), llvm::GlobalValue::ExternalLinkage, "emulated." + f.getName(), &module);
       for (llvm::User *user : f.users())
@@ -214,11 +258,10 @@ bool adapt(llvm::Module &module, llvm::StringRef symbol) {
       f.setCallingConv(llvm::CallingConv::C);
     }
   }
-  for (llvm::GlobalVariable &g : module.globals())
-    g.setLinkage(llvm::GlobalValue::ExternalLinkage);
   llvm::Function *kernel = module.getFunction(symbol);
   if (!kernel)
-    return false;
+    return std::nullopt;
+  size_t shared = moveShared(module, *kernel);
   llvm::LLVMContext &c = module.getContext();
   llvm::Type *i64 = llvm::Type::getInt64Ty(c);
   auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(c), {llvm::PointerType::get(c, 0)}, false);
@@ -235,9 +278,9 @@ bool adapt(llvm::Module &module, llvm::StringRef symbol) {
   llvm::raw_string_ostream os(why);
   if (llvm::verifyModule(module, &os)) {
     ADD_FAILURE() << why;
-    return false;
+    return std::nullopt;
   }
-  return true;
+  return shared;
 }
 
 template <typename T> bool check(llvm::Expected<T> &value) {
@@ -252,7 +295,7 @@ template <typename T> bool check(llvm::Expected<T> &value) {
 struct Emulator::Impl {
   std::unique_ptr<llvm::orc::LLJIT> jit;
   void (*entry)(const int64_t *) = nullptr;
-  std::vector<std::pair<char *, size_t>> shared; // memory of a block
+  size_t shared = 0; ///< bytes of a block
 };
 
 Emulator::Emulator(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -276,12 +319,11 @@ std::unique_ptr<Emulator> Emulator::create(Operation *module, StringRef symbol) 
     return nullptr;
   code->setTargetTriple((*jit)->getTargetTriple());
   code->setDataLayout((*jit)->getDataLayout());
-  if (!adapt(*code, symbol))
+  std::optional<size_t> shared = adapt(*code, symbol);
+  if (!shared)
     return nullptr;
   auto impl = std::make_unique<Impl>();
-  std::vector<std::pair<std::string, size_t>> globals;
-  for (llvm::GlobalVariable &g : code->globals())
-    globals.push_back({g.getName().str(), code->getDataLayout().getTypeAllocSize(g.getValueType())});
+  impl->shared = *shared;
   llvm::orc::SymbolMap symbols;
   for (auto &[name, address] : instructions())
     symbols[(*jit)->mangleAndIntern("emulated." + name)] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
@@ -291,30 +333,29 @@ std::unique_ptr<Emulator> Emulator::create(Operation *module, StringRef symbol) 
   if (!check(entry))
     return nullptr;
   impl->entry = entry->toPtr<void (*)(const int64_t *)>();
-  for (auto &[name, bytes] : globals)
-    if (auto address = (*jit)->lookup(name); check(address))
-      impl->shared.push_back({address->toPtr<char *>(), bytes});
   impl->jit = std::move(*jit);
   return std::unique_ptr<Emulator>(new Emulator(std::move(impl)));
 }
 
-void Emulator::run(int64_t blocks, int64_t threads, const std::vector<int64_t> &params, bool backwards) const {
-  size_t bytes = size_t(threads) * kStack;
-  void *stacks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+void Emulator::run(int64_t blocks, int64_t threads, int64_t blocksOfCluster, const std::vector<int64_t> &params, bool backwards) const {
+  size_t all = size_t(threads * blocksOfCluster), bytes = all * kStack;
+  void *stacks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(stacks, MAP_FAILED);
   ASSERT_EQ(threads % kWarp, 0);
-  Block state;
-  state.threads.resize(size_t(threads));
+  ASSERT_EQ(blocks % blocksOfCluster, 0);
+  Cluster state;
+  state.threads.resize(all);
+  state.perBlock = size_t(threads);
+  state.sharedBytes = impl->shared;
   state.entry = impl->entry, state.params = params.data();
-  block = &state;
+  cluster = &state;
   bool met = true;
-  for (int64_t i = 0; i < blocks && met; ++i) {
-    state.index = uint32_t(backwards ? blocks - 1 - i : i);
-    for (auto [memory, size] : impl->shared)
-      std::memset(memory, 0xff, size);
-    met = runBlock(state, static_cast<char *>(stacks), backwards);
+  for (int64_t i = 0; i < blocks && met; i += blocksOfCluster) {
+    state.firstBlock = uint32_t(backwards ? blocks - blocksOfCluster - i : i);
+    state.shared.assign(state.sharedBytes * size_t(blocksOfCluster), char(0xff));
+    met = runCluster(state, static_cast<char *>(stacks), backwards);
   }
-  block = nullptr;
+  cluster = nullptr;
   munmap(stacks, bytes);
   EXPECT_TRUE(met) << "threads wait for each other at different places";
 }

@@ -19,10 +19,10 @@ public:
   static std::unique_ptr<Emulator> create(mlir::Operation *module, llvm::StringRef symbol);
   ~Emulator();
 
-  /// Runs blocks one after the other, threads between two meeting points one after the other; `backwards` turns both
-  /// orders round. Shared memory is poisoned before each block. `params`: addresses and numbers, the step's scalars first.
+  /// Runs clusters of blocks one after the other, threads between two meeting points one after the other; `backwards` turns
+  /// both orders round. Shared memory, which each block has its own of, is poisoned before. `params`: addresses and numbers, the step's scalars first.
   /// A test failure when threads meet at different places.
-  void run(int64_t blocks, int64_t threads, const std::vector<int64_t> &params, bool backwards) const;
+  void run(int64_t blocks, int64_t threads, int64_t cluster, const std::vector<int64_t> &params, bool backwards) const;
 
 private:
   struct Impl;

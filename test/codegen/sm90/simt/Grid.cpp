@@ -47,7 +47,7 @@ void Grid::run(const std::vector<const void *> &references, const std::vector<in
       params.push_back(std::get<DeviceParam::Const>(p.value).value);
     }
   }
-  emulator->run(launch.grid[0], launch.threads, params, backwards);
+  emulator->run(launch.grid[0], launch.threads, launch.cluster, params, backwards);
 }
 
 } // namespace dsv3::codegen::test

@@ -153,6 +153,27 @@ TEST_F(SampleTest, CandidatesThatDoNotSuffice) {
   check(rows, Elem::F32);
 }
 
+/// Rows that a cluster of blocks shares, two and eight of them. Few: each is some thousand coroutines.
+TEST_F(SampleTest, Clusters) {
+  for (int64_t vocab : {int64_t(16387), int64_t(65540)}) {
+    Rows rows;
+    Row bad = normal(vocab, 3), flat = normal(vocab, 0.02), hot(size_t(vocab), -100.0f);
+    bad[size_t(vocab - 2)] = bad[size_t(vocab - 1)] = std::numeric_limits<float>::infinity();
+    hot[size_t(vocab - 1)] = hot[size_t(vocab / 2)] = 5;
+    rows.add(normal(vocab, 3), draw(0));
+    rows.add(hot, draw(0));
+    rows.add(hot, draw(2));
+    rows.add(normal(vocab, 3), draw(1));
+    rows.add(normal(vocab, 3), draw(1.3, 0, 1, 0.01), /*onDevice=*/false);
+    rows.add(normal(vocab, 3), draw(0.9, 60, 0.9, 0.01));
+    rows.add(normal(vocab, 3), draw(0.7, 0, 0.9));
+    rows.add(bad, draw(0.7, 0, 0.9));
+    if (vocab < 20000)
+      rows.add(flat, draw(1, 0, 0.8)), rows.add(flat, draw(1, 9000, 0.8));
+    check(rows, Elem::F32, vocab > 20000);
+  }
+}
+
 /// The first and the last number that a generator gives, and a mass that only the first or the last id has.
 TEST_F(SampleTest, EndsOfTheDraw) {
   Rows rows;
