@@ -16,7 +16,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ANCHORS = os.path.relpath(os.path.join(ROOT, "bench", "anchors", "h200.csv"))  # it stands in the results
-LISTS = ("sanitize", "small", "rows", "dense", "experts", "decode", "decode-batch", "prefill")
+LISTS = ("sanitize", "small", "rows", "sample", "dense", "experts", "decode", "decode-batch", "prefill")
 CHECKED_ONLY = ("sanitize", "small")
 
 
