@@ -3,7 +3,7 @@
 // One cluster of blocks a row, and nothing is sorted. Every row is read twice: for the greatest logit, then for the sum of
 // weights; the second time it lies in the first-level caches. Rows that draw are read a third time, by warps with a range of
 // ids each, so that the draw knows where to look. Rows with top-k or top-p collect candidates on that way: a threshold that
-// the first pass found leaves some hundred of 129280 whatever their distribution, which nearly always hold every token that
+// the first pass found leaves some 1500 of 129280 whatever their distribution, which nearly always hold every token that
 // may be kept. The cluster's first block fetches them; the thresholds of top-k and top-p, and the draw itself, are bisections
 // over the bits of a number, one sum over the candidates a step. Where they do not suffice (a flat row), the whole cluster does
 // the same bisections over the row: slower, to the same token. Sums are of integers: no order, no matter how many blocks.
@@ -51,10 +51,11 @@ public:
 
 private:
   using State = SmallVector<Value>;
-  /// Contribution of one token to a sum, i64. `alive`: min-p keeps it; else its weight is 0.
+  /// Contribution of one token to a sum, i64, or to a count, i32. `alive`: min-p keeps it; else its weight is 0.
   using Measure = llvm::function_ref<Value(Value key, Value id, Value weight, Value alive)>;
+  enum class Kind { Sum, Count, Most, Least }; ///< sums of i64 and of i32, extremes of unsigned i32
   /// A sum over the tokens of a source, the same in all threads that take part.
-  using Source = llvm::function_ref<Value(Measure)>;
+  using Source = llvm::function_ref<Value(Measure, Kind)>;
   using Vectors = llvm::function_ref<void(Value id, ArrayRef<Value> x, State &state)>;
 
   Value isSet(Value flags, int64_t bit) { return k.eq(k.bitAnd(flags, k.idx(bit)), k.idx(bit)); }
@@ -73,14 +74,16 @@ private:
   Value atMostU(Value a, Value c) { return arith::CmpIOp::create(k.b, arith::CmpIPredicate::ule, a, c); }
   Value nonZero(Value v) { return arith::CmpIOp::create(k.b, arith::CmpIPredicate::ne, v, k.cint(v.getType(), 0)); }
   Value toU64(Value v) { return arith::ExtUIOp::create(k.b, k.i64, v); }
-  Value only(Value condition, Value v) { return k.select(condition, v, zero()); }
+  Value toU32(Value condition) { return arith::ExtUIOp::create(k.b, k.i32, condition); }
+  Value nothing(Kind kind) { return k.cint(kind == Kind::Count ? k.i32 : k.i64, 0); }
+  Value only(Value condition, Value v) { return k.select(condition, v, k.cint(v.getType(), 0)); }
   Value pick(Value condition, llvm::function_ref<Value()> a, llvm::function_ref<Value()> c, Type type) {
     return k.pick(type, condition, [&] { return State{a()}; }, [&] { return State{c()}; })[0];
   }
 
   //===-- Numbers of all threads --------------------------------------------===//
 
-  enum class Kind { Sum, Most, Least }; ///< i64; unsigned i32
+  static bool adds(Kind kind) { return kind == Kind::Sum || kind == Kind::Count; }
   struct Term {
     Value value;
     Kind kind;
@@ -88,7 +91,13 @@ private:
   static constexpr int64_t kMostWords = 3; ///< terms at a time
 
   Value ofWarp(const Term &t) {
-    return t.kind == Kind::Sum ? k.sumWarp64(t.value) : t.kind == Kind::Most ? k.maxWarpU32(t.value) : k.minWarpU32(t.value);
+    switch (t.kind) {
+    case Kind::Sum: return k.sumWarp64(t.value);
+    case Kind::Count: return k.sumWarp(t.value);
+    case Kind::Most: return k.maxWarpU32(t.value);
+    case Kind::Least: return k.minWarpU32(t.value);
+    }
+    llvm_unreachable("every kind is listed");
   }
   Value slot(int64_t term, Value index) { return k.element(k.at(scratch, term * 8 * SimtBuilder::kWarp), index, 8); }
 
@@ -104,7 +113,7 @@ private:
     Value other = k.minI(k.lane(), k.idx(warps - 1));
     for (auto [i, t] : llvm::enumerate(terms)) {
       Value v = k.loadScalar(t.value.getType(), slot(int64_t(i), other));
-      all.push_back(ofWarp({t.kind == Kind::Sum ? only(k.lt(k.lane(), k.idx(warps)), v) : v, t.kind}));
+      all.push_back(ofWarp({adds(t.kind) ? only(k.lt(k.lane(), k.idx(warps)), v) : v, t.kind}));
     }
     return all;
   }
@@ -118,7 +127,7 @@ private:
     Combined result{mine, mine};
     if (k.cluster == 1) {
       for (auto [i, t] : llvm::enumerate(terms))
-        if (t.kind == Kind::Sum)
+        if (adds(t.kind))
           result.byBlock[i] = only(k.eq(k.lane(), k.idx(0)), mine[i]);
       return result;
     }
@@ -133,13 +142,12 @@ private:
     Value theirs = k.remote(board, k.minI(k.lane(), k.idx(k.cluster - 1)));
     for (auto [i, t] : llvm::enumerate(terms)) {
       Value v = k.loadScalar(t.value.getType(), k.at(theirs, int64_t(i) * 8));
-      result.byBlock[i] = t.kind == Kind::Sum ? only(k.lt(k.lane(), k.idx(k.cluster)), v) : v;
+      result.byBlock[i] = adds(t.kind) ? only(k.lt(k.lane(), k.idx(k.cluster)), v) : v;
       result.all[i] = ofWarp({result.byBlock[i], t.kind});
     }
     return result;
   }
 
-  Value sum(Value v) { return ofCluster({{v, Kind::Sum}}).all[0]; }
 
   /// Float order as unsigned order, and back.
   Value ordered(Value f) {
@@ -157,10 +165,9 @@ private:
     return logits.load(k, k.element(row, k.minI(index, k.idx(vectors - 1)), width * elemBytes(logits.elem)), width);
   }
 
-  /// Vectors first, first + stride, ... below `end`, some loads ahead: `body` gets the first id of each and its logits.
+  /// Vectors first, first + stride, ... below `end`, `ahead` loads at a time: `body` gets the first id of each and its logits.
   /// Past the end it gets minus infinities, which weigh nothing and are below everything, or with `repeat` the last vector again.
-  State overVectors(Value first, Value end, int64_t stride, bool repeat, ValueRange init, Vectors body) {
-    constexpr int64_t ahead = 4;
+  State overVectors(Value first, Value end, int64_t stride, int64_t ahead, bool repeat, ValueRange init, Vectors body) {
     return k.loop(first, end, stride * ahead, init, [&](Value start, ValueRange in) {
       State state(in), index;
       SmallVector<Lanes> values;
@@ -180,7 +187,7 @@ private:
   /// The whole row by the cluster; a thread's vectors come from all of it.
   State overRow(bool repeat, ValueRange init, Vectors body) {
     Value first = k.add(k.mul(rank, k.threads), k.thread());
-    return overVectors(first, k.idx(vectors), k.threads * k.cluster, repeat, init, body);
+    return overVectors(first, k.idx(vectors), k.threads * k.cluster, 4, repeat, init, body);
   }
 
   /// Vectors of this block [first, end), next to each other, and of this warp among them.
@@ -191,11 +198,11 @@ private:
   State overRange(ValueRange init, Vectors body) {
     auto [begin, end] = blockRange();
     Value first = k.add(begin, k.mul(k.warp(), perWarp)), last = k.minI(k.add(first, perWarp), end);
-    return overVectors(k.add(first, k.lane()), last, SimtBuilder::kWarp, /*repeat=*/false, init, body);
+    return overVectors(k.add(first, k.lane()), last, SimtBuilder::kWarp, 2, /*repeat=*/false, init, body);
   }
 
   /// The greatest logit, the greatest magnitude as bits, and the reach of candidates: the least of what groups of threads have
-  /// seen most. With 128 groups about 5.4 logits of each are not less, whatever the distribution: 700 in all.
+  /// seen most. With 256 groups about 6 logits of each are not less, whatever the distribution: 1500 in all.
   void findGreatest() {
     State seen = overRow(/*repeat=*/true, {minusInfinity(), k.idx(0)}, [&](Value, ArrayRef<Value> xs, State &state) {
       for (Value x : xs) {
@@ -309,26 +316,36 @@ private:
 
   /// Weights of the warps' ranges, what min-p leaves, and tokens with keys up to `limit` as candidates. Lane c gets block c's weight.
   Value weighRow(Value limit) {
-    State sums = overRange({zero(), zero()}, [&](Value id, ArrayRef<Value> xs, State &state) {
-      weighed(id, xs, [&](Value key, Value token, Value w, Value alive) {
+    State sums = overRange({zero(), k.idx(0)}, [&](Value id, ArrayRef<Value> xs, State &state) {
+      State near, nearKeys; // of this vector: most have none
+      Value any;
+      weighed(id, xs, [&](Value key, Value, Value w, Value alive) {
         state[0] = k.add(state[0], w);
-        state[1] = k.add(state[1], toU64(alive));
-        k.when(k.bitAnd(alive, atMost(key, limit)), [&] {
-          Value place = k.fetchAddShared(counter, k.idx(1));
-          k.when(k.lt(place, k.idx(capacity)), [&] {
-            Value at = k.element(candidates, place, 8);
-            k.store(key, at);
-            k.store(token, k.at(at, 4));
-          });
-        });
+        state[1] = k.add(state[1], toU32(alive));
+        near.push_back(k.bitAnd(alive, atMost(key, limit)));
+        nearKeys.push_back(key);
+        any = any ? k.bitOr(any, near.back()) : near.back();
+      });
+      k.when(any, [&] {
+        for (auto [i, key] : llvm::enumerate(nearKeys))
+          k.when(near[i], [&, i = i, key = key] { addCandidate(key, k.add(id, int64_t(i))); });
       });
     });
     keepMasses(sums[0]);
     k.syncBlock();
-    Value own = k.select(k.eq(k.thread(), k.idx(0)), toU64(k.loadScalar(k.i32, counter)), zero());
-    Combined c = ofCluster({{sums[0], Kind::Sum}, {sums[1], Kind::Sum}, {own, Kind::Sum}});
-    total = c.all[0], left = c.all[1], count = k.toI32(c.all[2]), countByBlock = k.toI32(c.byBlock[2]);
+    Value own = only(k.eq(k.thread(), k.idx(0)), k.loadScalar(k.i32, counter));
+    Combined c = ofCluster({{sums[0], Kind::Sum}, {sums[1], Kind::Count}, {own, Kind::Count}});
+    total = c.all[0], left = c.all[1], count = c.all[2], countByBlock = c.byBlock[2];
     return c.byBlock[0];
+  }
+
+  void addCandidate(Value key, Value id) {
+    Value place = k.fetchAddShared(counter, k.idx(1));
+    k.when(k.lt(place, k.idx(capacity)), [&] {
+      Value at = k.element(candidates, place, 8);
+      k.store(key, at);
+      k.store(id, k.at(at, 4));
+    });
   }
 
   void keepMasses(Value v) {
@@ -348,21 +365,21 @@ private:
   /// By the cluster's first block alone.
   Value drawFromList() {
     SmallVector<State> slots = loadCandidates();
-    auto fromList = [&](Measure measure) {
-      Value part = zero();
+    auto fromList = [&](Measure measure, Kind kind) {
+      Value part = nothing(kind);
       for (const State &s : slots)
         part = k.add(part, measure(s[0], s[1], s[2], s[3]));
-      return ofBlock({{part, Kind::Sum}})[0];
+      return ofBlock({{part, kind}})[0];
     };
-    Value held = fromList([&](Value, Value, Value w, Value) { return w; });
+    Value held = fromList([&](Value, Value, Value w, Value) { return w; }, Kind::Sum);
     Value enough = k.select(nonZero(topK()), atMost(topK(), count), atMostU(k.mulHigh(topP(), total, true), held));
-    Value complete = k.bitAnd(atMost(count, k.idx(capacity)), k.bitOr(enough, k.eq(toU64(count), left)));
+    Value complete = k.bitAnd(atMost(count, k.idx(capacity)), k.bitOr(enough, k.eq(count, left)));
     return pick(
         complete,
         [&] {
           Cut cut = select(fromList, reach);
           auto kept = [&](Value last) {
-            return fromList([&](Value key, Value id, Value w, Value) { return only(k.bitAnd(keeps(cut, key, id), atMost(id, last)), w); });
+            return fromList([&](Value key, Value id, Value w, Value) { return only(k.bitAnd(keeps(cut, key, id), atMost(id, last)), w); }, Kind::Sum);
           };
           Value target = k.add(k.mulHigh(random(), kept(k.idx(kMostI32))), k.cint(k.i64, 1));
           return leastWith(k.idx(0), k.idx(vocab - 1), target, kept);
@@ -374,7 +391,7 @@ private:
   SmallVector<State> loadCandidates() {
     Value starts = k.shared(4 * SimtBuilder::kWarp);
     if (k.cluster > 1) {
-      Value before = k.sub(k.scanWarp(k.select(k.lt(k.lane(), k.idx(k.cluster)), countByBlock, k.idx(0))), countByBlock);
+      Value before = k.sub(k.scanWarp(countByBlock), countByBlock);
       k.when(k.lt(k.thread(), k.idx(k.cluster)), [&] { k.store(before, k.element(starts, k.lane(), 4)); });
       k.syncBlock();
     }
@@ -398,11 +415,11 @@ private:
 
   /// Top-k, then top-p over what it leaves. `most` is a key that none of the source exceeds; the source holds all that is kept.
   Cut select(Source source, Value most) {
-    auto upTo = [&](Value key) { return source([&](Value other, Value, Value w, Value) { return only(atMost(other, key), w); }); };
-    State first = k.pick({k.i32, k.i64}, k.bitAnd(nonZero(topK()), k.ult(toU64(topK()), left)),
+    auto upTo = [&](Value key) { return source([&](Value other, Value, Value w, Value) { return only(atMost(other, key), w); }, Kind::Sum); };
+    State first = k.pick({k.i32, k.i64}, k.bitAnd(nonZero(topK()), k.ult(topK(), left)),
                          [&] {
-                           Value kth = leastWith(k.idx(0), most, toU64(topK()), [&](Value key) {
-                             return source([&](Value other, Value, Value, Value alive) { return toU64(k.bitAnd(alive, atMost(other, key))); });
+                           Value kth = leastWith(k.idx(0), most, topK(), [&](Value key) {
+                             return source([&](Value other, Value, Value, Value alive) { return toU32(k.bitAnd(alive, atMost(other, key))); }, Kind::Count);
                            });
                            return State{kth, upTo(kth)};
                          },
@@ -423,7 +440,7 @@ private:
         k.ult(k.sub(upTo(key), one), limit), [&] { return k.idx(kMostI32); }, // none can go
         [&] {
           return leastWith(k.idx(0), k.idx(vocab - 1), limit, [&](Value last) {
-            return source([&](Value other, Value id, Value w, Value) { return only(keeps({key, last}, other, id), w); });
+            return source([&](Value other, Value id, Value w, Value) { return only(keeps({key, last}, other, id), w); }, Kind::Sum);
           });
         },
         k.i32);
@@ -445,10 +462,11 @@ private:
   State drawFromRow(Value filters, Value byBlock) {
     State cut = k.pick({k.i32, k.i32, k.i64}, filters,
                        [&] {
-                         auto fromRow = [&](Measure measure) {
-                           return sum(overRow(/*repeat=*/false, zero(), [&](Value id, ArrayRef<Value> xs, State &state) {
+                         auto fromRow = [&](Measure measure, Kind kind) {
+                           State sums = overRow(/*repeat=*/false, nothing(kind), [&](Value id, ArrayRef<Value> xs, State &state) {
                              weighed(id, xs, [&](Value key, Value token, Value w, Value alive) { state[0] = k.add(state[0], measure(key, token, w, alive)); });
-                           })[0]);
+                           });
+                           return ofCluster({{sums[0], kind}}).all[0];
                          };
                          Cut found = select(fromRow, k.idx(kInfinity - 1));
                          State kept = overRange(zero(), [&](Value id, ArrayRef<Value> xs, State &state) {
@@ -532,17 +550,20 @@ public:
   }
 
 protected:
-  /// As many blocks as have 8192 tokens each, and sixteen tokens a thread or more: two blocks fit a multiprocessor, so that one
-  /// reads while the other computes.
+  static constexpr int64_t kMostBlocks = 128; ///< at a time: a block fills a multiprocessor, and clusters do not fit all of them
+
+  /// As many blocks as keep all multiprocessors busy when few rows are full, and have 8192 tokens each. So programs of few
+  /// sequences have another body than those of many; bits do not depend on it.
   int64_t cluster(Operation *op) const override {
     int64_t blocks = 8;
-    while (blocks > 1 && blocks * 8192 > lastDim(op->getOperand(0)))
+    while (blocks > 1 && (blocks * 8192 > lastDim(op->getOperand(0)) || blocks * rowCapacity(op->getOperand(0)) > kMostBlocks))
       blocks /= 2;
     return blocks;
   }
+  /// Sixteen tokens a thread or more.
   int64_t threads(Operation *op) const override {
     int64_t threads = SimtBuilder::kWarp;
-    while (threads < 512 && threads * cluster(op) * 16 < lastDim(op->getOperand(0)))
+    while (threads < 1024 && threads * cluster(op) * 16 < lastDim(op->getOperand(0)))
       threads *= 2;
     return threads;
   }

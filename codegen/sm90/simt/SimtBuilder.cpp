@@ -257,12 +257,14 @@ Value SimtBuilder::maxBlock(Value v, Value scratch) {
   return reduceBlock(v, -std::numeric_limits<double>::infinity(), scratch, [&](Value a, Value c) { return fmax(a, c); });
 }
 
+Value SimtBuilder::sumWarp(Value v) { return intrinsic(i32, "llvm.nvvm.redux.sync.add", {v, allLanes()}); }
+
 Value SimtBuilder::sumWarp64(Value v) {
   // One instruction adds 32-bit numbers over a warp: pieces of 26 bits, whose sums have 31.
   Value piece = cint(i64, (1 << 26) - 1), sum;
   for (int64_t bit : {0, 26, 52}) {
     Value low = toI32(bitAnd(shr(v, bit), piece));
-    Value part = arith::ExtUIOp::create(b, i64, intrinsic(i32, "llvm.nvvm.redux.sync.add", {low, allLanes()}));
+    Value part = arith::ExtUIOp::create(b, i64, sumWarp(low));
     sum = sum ? add(sum, shl(part, bit)) : part;
   }
   return sum;

@@ -117,6 +117,7 @@ public:
     Value before, total;
   };
   Scan scanBlock(Value v);
+  Value sumWarp(Value v);          ///< of i32
   Value sumWarp64(Value v);        ///< of i64; the sum is below 2^63
   Value scanWarp64(Value v);       ///< inclusive sum of i64
   Value maxWarpU32(Value v);       ///< largest unsigned value of the warp

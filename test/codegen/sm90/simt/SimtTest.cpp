@@ -122,6 +122,8 @@ std::vector<Case> cases() {
        "%o = kernel.empty : " + routed + "\n%r = kernel.gather ins(%x, %t : " + fp8 + ", tensor<1024xi32>) outs(%o : " + routed + ") site \"s\"", kTake8},
       {"sample", "%x: tensor<128x129280xf32>, %s: !dsv3.seq",
        "%o = kernel.empty : tensor<128x8xi32>\n%r = kernel.sample ins(%x, %s : tensor<128x129280xf32>) outs(%o : tensor<128x8xi32>) site \"s\"", kTake8},
+      {"sample_few_rows", "%x: tensor<8x129280xf32>, %s: !dsv3.seq",
+       "%o = kernel.empty : tensor<8x8xi32>\n%r = kernel.sample ins(%x, %s : tensor<8x129280xf32>) outs(%o : tensor<8x8xi32>) site \"s\"", "barrier.cluster.wait.aligned"},
       {"attn_plan_by_length", "%s: !dsv3.seq", plan(8, 8, 1024), "shfl.sync.up"},
       {"attn_plan_evenly", "%s: !dsv3.seq", plan(0, 4, 260), "shfl.sync.up"},
       {"attn_combine", "%p: tensor<1024x128x512xf32>, %l: tensor<1024x128xf32>, %q: tensor<129xi32>, %s: !dsv3.seq, %o: tensor<128x128x512xbf16>",
