@@ -1,27 +1,11 @@
-#include "runtime/reference/Quantize.h"
+#include "runtime/reference/QuantGrid.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace dsv3::reference {
 
-namespace {
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/// The blocks of one shape under one scheme.
-struct Grid {
-  int64_t rows, cols;         // of one matrix
-  int64_t blockRows, blockCols;
-  int64_t gridRows, gridCols; // scales of one matrix
-  Shape scaleShape;
-
-  /// Index of the scale of element (r, c), r counting through all matrices.
-  int64_t scaleOf(int64_t r, int64_t c) const {
-    int64_t gridRow = r / rows * gridRows + r % rows / blockRows;
-    return gridRow * gridCols + c / blockCols;
-  }
-};
+static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 Result<Grid> gridOf(const char *op, const Shape &shape, const QuantScheme &scheme) {
   if (shape.empty() || numElements(shape) == 0)
@@ -43,6 +27,8 @@ Result<Grid> gridOf(const char *op, const Shape &shape, const QuantScheme &schem
     g.scaleShape[shape.size() - 2] = g.gridRows;
   return g;
 }
+
+namespace {
 
 template <typename T> T scaleFor(T absmax, const QuantScheme &scheme) {
   if (absmax == 0)
@@ -79,37 +65,68 @@ double largest(QuantStorage storage) {
   return 0;
 }
 
+/// Scales and zero points from the range of each block, which holds 0: `low` becomes the smallest code.
+template <typename T> static void placeZeros(Quantized<T> &q, const Array<T> &low, const Array<T> &high) {
+  const T smallest = -(T(largest(q.scheme.storage)) + 1), steps = 2 * T(largest(q.scheme.storage)) + 1;
+  q.zero = Array<T>(q.scale.shape);
+  for (int64_t i = 0; i < q.scale.size(); ++i) {
+    T scale = roundTo(q.scheme.scaleType, (high.data[i] - low.data[i]) / steps);
+    q.scale.data[i] = scale == 0 ? T(1) : scale;
+    q.zero.data[i] = std::clamp(std::nearbyint(smallest - low.data[i] / q.scale.data[i]), smallest, -smallest - 1);
+  }
+}
+
+template <typename T> static Status findScales(const Array<T> &x, const Grid &grid, Quantized<T> &q) {
+  Array<T> low(q.scale.shape), high(q.scale.shape);
+  for (int64_t r = 0; r < x.rows(); ++r)
+    for (int64_t c = 0; c < x.cols(); ++c) {
+      T value = x.row(r)[c];
+      if (!std::isfinite(value))
+        return usageError("quantize: expected finite values, got " + std::to_string(value) + " in row " +
+                          std::to_string(r));
+      int64_t block = grid.scaleOf(r, c);
+      low.data[block] = std::min(low.data[block], value);
+      high.data[block] = std::max(high.data[block], value);
+    }
+  if (q.scheme.zeroPoints)
+    placeZeros(q, low, high);
+  else
+    for (int64_t i = 0; i < q.scale.size(); ++i)
+      q.scale.data[i] = scaleFor(std::max(-low.data[i], high.data[i]), q.scheme);
+  return {};
+}
+
 template <typename T> Result<Quantized<T>> quantize(const Array<T> &x, const QuantScheme &scheme) {
   Result<Grid> grid = gridOf("quantize", x.shape, scheme);
   if (!grid)
     return grid.error();
+  if (scheme.zeroPoints && (scheme.storage == QuantStorage::F8E4M3 || scheme.powerOfTwo))
+    return usageError("quantize: expected integers with free scales for zero points");
   Quantized<T> q{Array<T>(x.shape), Array<T>(grid->scaleShape), scheme};
+  if (Status s = findScales(x, *grid, q); !s)
+    return s.error();
   for (int64_t r = 0; r < x.rows(); ++r)
     for (int64_t c = 0; c < x.cols(); ++c) {
-      if (!std::isfinite(x.row(r)[c]))
-        return usageError("quantize: expected finite values, got " +
-                          std::to_string(x.row(r)[c]) + " in row " + std::to_string(r));
-      T &absmax = q.scale.data[grid->scaleOf(r, c)];
-      absmax = std::max(absmax, std::fabs(x.row(r)[c]));
+      int64_t block = grid->scaleOf(r, c);
+      T scaled = x.row(r)[c] / q.scale.data[block];
+      const T limit = T(largest(scheme.storage));
+      q.data.row(r)[c] = scheme.zeroPoints ? std::clamp(std::nearbyint(scaled) + q.zero.data[block], -limit - 1, limit)
+                                           : store(scaled, scheme.storage);
     }
-  for (T &scale : q.scale.data)
-    scale = scaleFor(scale, scheme);
-  for (int64_t r = 0; r < x.rows(); ++r)
-    for (int64_t c = 0; c < x.cols(); ++c)
-      q.data.row(r)[c] = store(x.row(r)[c] / q.scale.data[grid->scaleOf(r, c)], scheme.storage);
   return q;
 }
 
 template <typename T> Result<Array<T>> dequantize(const Quantized<T> &x) {
-  Result<Grid> grid = gridOf("dequantize", x.data.shape, x.scheme);
+  Result<Grid> grid = checkedGrid("dequantize", x);
   if (!grid)
     return grid.error();
-  if (Status s = expectShape("dequantize", "scale", grid->scaleShape, x.scale.shape); !s)
-    return s.error();
   Array<T> y(x.data.shape);
   for (int64_t r = 0; r < y.rows(); ++r)
-    for (int64_t c = 0; c < y.cols(); ++c)
-      y.row(r)[c] = x.data.row(r)[c] * x.scale.data[grid->scaleOf(r, c)];
+    for (int64_t c = 0; c < y.cols(); ++c) {
+      int64_t block = grid->scaleOf(r, c);
+      T zero = x.zero.present() ? x.zero.data[block] : T(0);
+      y.row(r)[c] = (x.data.row(r)[c] - zero) * x.scale.data[block];
+    }
   return y;
 }
 
