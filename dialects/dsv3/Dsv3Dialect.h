@@ -17,9 +17,9 @@
 #include "dialects/target/TargetDialect.h"
 
 namespace dsv3::ir {
-/// One stored part of a tensor: its data, or its scales.
+/// One stored part of a tensor: its data, scales, zero points, or the index of its groups.
 struct Part {
-  llvm::StringRef name; ///< "data", "scale"
+  llvm::StringRef name; ///< "data", "scale", "zero", "index"
   mlir::Type elem;
   llvm::SmallVector<int64_t> shape;
 };
@@ -28,6 +28,7 @@ class QuantScheme;
 
 #include "dialects/dsv3/Dsv3Dialect.h.inc"
 #include "dialects/dsv3/Dsv3Interfaces.h.inc"
+#include "dialects/dsv3/Dsv3Enums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dsv3/Dsv3Attrs.h.inc"
 #define GET_TYPEDEF_CLASSES

@@ -13,7 +13,8 @@ def Dsv3_QuantScheme : AttrInterface<"QuantScheme"> {
   }];
   let methods = [
     InterfaceMethod<"Element type of the stored data.", "::mlir::Type", "getStorageType">,
-    InterfaceMethod<"Parts of a tensor of this shape, `data` first, then `scale`.",
+    InterfaceMethod<[{Parts of a tensor of this shape: `data`, `scale`, and where there are any, `zero` (zero points)
+      and `index` (the block of each column).}],
       "::llvm::SmallVector<::dsv3::ir::Part>", "getParts", (ins "::llvm::ArrayRef<int64_t>":$shape)>,
     InterfaceMethod<[{The scheme of `[offset, offset + size)` along `dim`, or failure when the cut
       does not lie on the scale grid (nor wholly inside one block).}],

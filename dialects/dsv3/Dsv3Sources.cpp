@@ -1,6 +1,8 @@
 // Weight sources: where a weight's numbers come from.
 #include "dialects/dsv3/Dsv3Dialect.h"
 
+#include "mlir/IR/DialectImplementation.h"
+
 using namespace mlir;
 
 namespace dsv3::ir {
@@ -13,10 +15,63 @@ static LogicalResult verifySource(llvm::function_ref<InFlightDiagnostic()> emitE
   return emitError() << "expected a weight source, got " << source;
 }
 
+Attribute FileSourceAttr::parse(AsmParser &p, Type) {
+  StringAttr tensor, scale, zero, index;
+  Packing packing = Packing::Plain;
+  if (p.parseLess() || p.parseAttribute(tensor))
+    return {};
+  while (succeeded(p.parseOptionalComma())) {
+    StringRef word;
+    SMLoc at = p.getCurrentLocation();
+    if (p.parseKeyword(&word))
+      return {};
+    StringAttr *part = word == "scale" ? &scale : word == "zero" ? &zero : word == "index" ? &index : nullptr;
+    if (part && !*part) {
+      if (p.parseAttribute(*part))
+        return {};
+    } else if (word == "packed" && packing == Packing::Plain) {
+      if (p.parseKeyword(&word))
+        return {};
+      std::optional<Packing> named = symbolizePacking(word);
+      if (!named) {
+        p.emitError(at, "expected a packing plain, words, gptq, gptq_v2, awq or high_first, got '") << word << "'";
+        return {};
+      }
+      packing = *named;
+    } else {
+      p.emitError(at, "expected 'scale', 'zero', 'index' or 'packed', each once, got '") << word << "'";
+      return {};
+    }
+  }
+  if (p.parseGreater())
+    return {};
+  return p.getChecked<FileSourceAttr>(p.getContext(), tensor, scale, zero, index, packing);
+}
+
+void FileSourceAttr::print(AsmPrinter &p) const {
+  p << "<" << getTensor();
+  for (auto [word, part] : {std::pair<StringRef, StringAttr>{"scale", getScale()}, {"zero", getZero()}, {"index", getIndex()}})
+    if (part)
+      p << ", " << word << " " << part;
+  if (getPacking() != Packing::Plain)
+    p << ", packed " << stringifyPacking(getPacking());
+  p << ">";
+}
+
+LogicalResult FileSourceAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr, StringAttr scale,
+                                     StringAttr zero, StringAttr index, Packing packing) {
+  if (!scale && (zero || index || packing != Packing::Plain))
+    return emitError() << "expected scales with " << (zero ? "zero points" : index ? "an index" : "packed codes");
+  if (zero && packing == Packing::HighFirst)
+    return emitError() << "expected no zero points with codes packed high_first";
+  return success();
+}
+
 void FileSourceAttr::forEachTensor(NameFn fn) const {
   fn(getTensor().getValue());
-  if (getScale())
-    fn(getScale().getValue());
+  for (StringAttr part : {getScale(), getZero(), getIndex()})
+    if (part)
+      fn(part.getValue());
 }
 void FileSourceAttr::forEachSymbol(NameFn) const {}
 

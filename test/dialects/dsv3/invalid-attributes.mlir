@@ -8,8 +8,28 @@ dsv3.weight @w : tensor<128x128xbf16, #dsv3.blocked<f16, 128x128, f32>> from #ds
 
 // -----
 
-// expected-error @+1 {{expected scale type f32 or bf16, got 'f16'}}
-dsv3.weight @w : tensor<128x128xbf16, #dsv3.blocked<i8, 128x128, f16>> from #dsv3.file<"w">
+// expected-error @+1 {{expected scale type f32, bf16 or f16, got 'f64'}}
+dsv3.weight @w : tensor<128x128xbf16, #dsv3.blocked<i8, 128x128, f64>> from #dsv3.file<"w">
+
+// -----
+
+// expected-error @+1 {{expected zero points of type i8, got 'i4'}}
+dsv3.weight @w : tensor<128x128xbf16, #dsv3.blocked<i4, 1x128, f16, zero i4>> from #dsv3.file<"w">
+
+// -----
+
+// expected-error @+1 {{expected zero points with integer storage only, got 'f8E4M3FN'}}
+dsv3.weight @w : tensor<128x128xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32, zero i8>> from #dsv3.file<"w">
+
+// -----
+
+// expected-error @+1 {{expected 'zero', 'pow2_scale' or 'indexed', in this order}}
+dsv3.weight @w : tensor<128x128xbf16, #dsv3.blocked<i4, 1x128, f16, indexed, zero i8>> from #dsv3.file<"w">
+
+// -----
+
+// expected-error @+1 {{expected blocks of 1 row and some columns with an index of columns}}
+dsv3.weight @w : tensor<128x128xbf16, #dsv3.blocked<i4, 1x?, f16, indexed>> from #dsv3.file<"w">
 
 // -----
 
@@ -46,6 +66,31 @@ module attributes {r = #dsv3.rope<dims = 4, theta = 10000.0, interleaved = true,
 // -----
 
 //===-- Weight sources ----------------------------------------------------===//
+
+// expected-error @+1 {{expected scales with packed codes}}
+dsv3.weight @w : tensor<4x8xf32> from #dsv3.file<"w", packed awq>
+
+// -----
+
+// expected-error @+1 {{expected scales with zero points}}
+dsv3.weight @w : tensor<4x8xf32> from #dsv3.file<"w", zero "z">
+
+// -----
+
+// expected-error @+1 {{expected no zero points with codes packed high_first}}
+dsv3.weight @w : tensor<4x8xf32> from #dsv3.file<"w", scale "s", zero "z", packed high_first>
+
+// -----
+
+// expected-error @+1 {{expected a packing plain, words, gptq, gptq_v2, awq or high_first, got 'marlin'}}
+dsv3.weight @w : tensor<4x8xf32> from #dsv3.file<"w", scale "s", packed marlin>
+
+// -----
+
+// expected-error @+1 {{expected 'scale', 'zero', 'index' or 'packed', each once, got 'scale'}}
+dsv3.weight @w : tensor<4x8xf32> from #dsv3.file<"w", scale "s", scale "t">
+
+// -----
 
 // expected-error @+1 {{expected a non-empty index range, got 4 to 4}}
 dsv3.weight @w : tensor<4xf32> from #dsv3.stack<4 to 4, #dsv3.file<"w.{}">>

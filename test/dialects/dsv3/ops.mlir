@@ -7,6 +7,8 @@
 // CHECK-DAG: = #dsv3.blocked<i8, 1x?, f32>
 // CHECK-DAG: = #dsv3.blocked<i4, 1x128, bf16>
 // CHECK-DAG: = #dsv3.blocked<f8E5M2, 128x128, f32, pow2_scale>
+// CHECK-DAG: = #dsv3.blocked<i4, 1x128, f16, zero i8>
+// CHECK-DAG: = #dsv3.blocked<i4, 1x128, f16, zero i8, indexed>
 // CHECK-DAG: = #dsv3.rope<dims = 64, theta = 10000.0, interleaved = true, factor = 40.0, original = 4096, betaFast = 32.0, betaSlow = 1.0, scale = 1.25>
 // CHECK-DAG: = #dsv3.rope<dims = 32, theta = 1.0e+17, interleaved = false>
 // CHECK-DAG: !kv = !dsv3.kv<layers = 2, page = 64, latent = 128, rope = 64, bf16>
@@ -40,10 +42,14 @@ dsv3.ignored "model.layers.0.rotary_emb.inv_freq" reason "rotary_inv_freq"
 dsv3.weight @plain_table : tensor<16x32xf32> from #dsv3.rope_table<#dsv3.rope<dims = 32, theta = 1.0e17, interleaved = false>, 16>
 // CHECK: dsv3.weight @channel : tensor<256x256xbf16, #i8b> from
 dsv3.weight @channel : tensor<256x256xbf16, #dsv3.blocked<i8, 1x?, f32>> from #dsv3.file<"c.weight", scale "c.scale">
-// CHECK: dsv3.weight @group : tensor<256x256xbf16, #i4b> from
+// CHECK: dsv3.weight @group : tensor<256x256xbf16, #i4b{{[0-9]*}}> from
 dsv3.weight @group : tensor<256x256xbf16, #dsv3.blocked<i4, 1x128, bf16>> from #dsv3.file<"g.weight", scale "g.scale">
 // CHECK: dsv3.weight @pow2 : tensor<256x256xbf16, #f8E5M2b> from
 dsv3.weight @pow2 : tensor<256x256xbf16, #dsv3.blocked<f8E5M2, 128x128, f32, pow2_scale>> from #dsv3.file<"p.weight", scale "p.scale">
+// CHECK: dsv3.weight @awq : tensor<256x256xbf16, #i4b{{[0-9]*}}> from #dsv3.file<"w.qweight", scale "w.scales", zero "w.qzeros", packed awq>
+dsv3.weight @awq : tensor<256x256xbf16, #dsv3.blocked<i4, 1x128, f16, zero i8>> from #dsv3.file<"w.qweight", scale "w.scales", zero "w.qzeros", packed awq>
+// CHECK: dsv3.weight @gptq : tensor<256x256xbf16, #i4b{{[0-9]*}}> from #dsv3.file<"x.qweight", scale "x.scales", zero "x.qzeros", index "x.g_idx", packed gptq>
+dsv3.weight @gptq : tensor<256x256xbf16, #dsv3.blocked<i4, 1x128, f16, zero i8, indexed>> from #dsv3.file<"x.qweight", scale "x.scales", zero "x.qzeros", index "x.g_idx", packed gptq>
 
 //===-- Programs ----------------------------------------------------------===//
 
