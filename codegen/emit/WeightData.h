@@ -26,15 +26,20 @@ public:
   int64_t rows() const;
   int64_t cols() const { return dims.back(); }
 
-  /// Elements [col, col + n) of `row`. An encoded element is its stored number times its scale, in float32.
+  /// Elements [col, col + n) of `row`. An encoded element is its stored number, less its zero point, times its scale,
+  /// in float32.
   virtual Status values(int64_t row, int64_t col, int64_t n, float *out) const = 0;
 
-  /// Whether stored codes and scales exist: FP8 (E4M3) with a scale per block.
+  /// Whether stored codes and scales exist: FP8 (E4M3) or integers with a scale per block.
   virtual bool encoded() const { return false; }
-  /// Stored codes; internal error unless `encoded`.
+  /// Stored codes, a byte each; those of integers are signed, int4 too. Internal error unless `encoded`.
   virtual Status codes(int64_t row, int64_t col, int64_t n, uint8_t *out) const;
   /// The scale of each element; internal error unless `encoded`.
   virtual Status scales(int64_t row, int64_t col, int64_t n, float *out) const;
+  /// Whether codes have zero points: an element is (code - zero) * scale.
+  virtual bool hasZeros() const { return false; }
+  /// The zero point of each element; internal error unless `hasZeros`.
+  virtual Status zeros(int64_t row, int64_t col, int64_t n, int8_t *out) const;
 
 protected:
   explicit WeightReader(std::vector<int64_t> dims) : dims(std::move(dims)) {}
@@ -47,8 +52,9 @@ private:
 struct WeightValues {
   std::vector<int64_t> shape;
   std::vector<float> values; ///< plain: rounded to the type's element type. Empty when encoded.
-  std::vector<uint8_t> codes; ///< encoded: E4M3, row-major
+  std::vector<uint8_t> codes; ///< encoded: E4M3 or signed bytes, row-major
   std::vector<float> scales;  ///< encoded: one per block, in the shape of the scheme's part "scale"
+  std::vector<int8_t> zeros;  ///< encoded with zero points: one per scale
 };
 
 /// Weights of one module. Thread-safe: readers only read.

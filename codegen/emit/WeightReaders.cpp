@@ -17,6 +17,7 @@ static int64_t product(const Shape &s, size_t begin, size_t end) {
 int64_t WeightReader::rows() const { return product(dims, 0, dims.size() - 1); }
 Status WeightReader::codes(int64_t, int64_t, int64_t, uint8_t *) const { return internalError("a plain weight has no codes"); }
 Status WeightReader::scales(int64_t, int64_t, int64_t, float *) const { return internalError("a plain weight has no scales"); }
+Status WeightReader::zeros(int64_t, int64_t, int64_t, int8_t *) const { return internalError("a weight has no zero points"); }
 
 namespace {
 
@@ -41,48 +42,6 @@ private:
   const hf::CheckpointTensor &tensor;
 };
 
-class Fp8Tensor : public WeightReader {
-public:
-  Fp8Tensor(const hf::CheckpointTensor &t, const hf::CheckpointTensor &scale, int64_t blockRows, int64_t blockCols)
-      : WeightReader(t.shape()), tensor(t), scale(scale), blockRows(blockRows), blockCols(blockCols) {}
-
-  bool encoded() const override { return true; }
-
-  Status codes(int64_t row, int64_t col, int64_t n, uint8_t *out) const override {
-    int64_t first = row * cols() + col;
-    std::memcpy(out, tensor.data().data() + first, size_t(n));
-    for (int64_t i = 0; i < n; ++i)
-      if ((out[i] & 0x7f) == 0x7f)
-        return elementError(tensor.name(), first + i, "the FP8 code of NaN");
-    return {};
-  }
-
-  Status scales(int64_t row, int64_t col, int64_t n, float *out) const override {
-    int64_t gridCols = scale.shape()[1], at = row / blockRows * gridCols;
-    for (int64_t i = 0, last = -1; i < n; ++i) {
-      int64_t block = (col + i) / blockCols;
-      out[i] = block == last ? out[i - 1] : loadAsFloat(scale.dtype(), scale.data().data(), size_t(at + block));
-      last = block;
-    }
-    return {};
-  }
-
-  Status values(int64_t row, int64_t col, int64_t n, float *out) const override {
-    std::vector<uint8_t> code(static_cast<size_t>(n));
-    if (Status s = codes(row, col, n, code.data()); !s)
-      return s;
-    if (Status s = scales(row, col, n, out); !s)
-      return s;
-    for (int64_t i = 0; i < n; ++i)
-      out[i] *= e4m3ToFloat(code[size_t(i)]);
-    return {};
-  }
-
-private:
-  const hf::CheckpointTensor &tensor, &scale;
-  int64_t blockRows, blockCols;
-};
-
 /// A reader whose elements are those of others, found by `locate`: a run of elements of one row of one of them.
 class Rearranged : public WeightReader {
 public:
@@ -97,6 +56,13 @@ public:
   Status values(int64_t row, int64_t col, int64_t n, float *out) const override { return read(&WeightReader::values, row, col, n, out); }
   Status codes(int64_t row, int64_t col, int64_t n, uint8_t *out) const override { return read(&WeightReader::codes, row, col, n, out); }
   Status scales(int64_t row, int64_t col, int64_t n, float *out) const override { return read(&WeightReader::scales, row, col, n, out); }
+  Status zeros(int64_t row, int64_t col, int64_t n, int8_t *out) const override { return read(&WeightReader::zeros, row, col, n, out); }
+  bool hasZeros() const override {
+    for (const ReaderPtr &r : from)
+      if (!r->hasZeros())
+        return false;
+    return true;
+  }
 
 protected:
   struct Run {
@@ -327,20 +293,14 @@ Result<ReaderPtr> readTensor(const hf::Checkpoint *checkpoint, llvm::StringRef n
   return make<PlainTensor>(**tensor);
 }
 
-Result<ReaderPtr> readBlocked(const hf::Checkpoint *checkpoint, llvm::StringRef name, llvm::StringRef scaleName, int64_t blockRows,
-                              int64_t blockCols, bool powersOfTwo) {
+Result<ReaderPtr> readDrawn(const hf::Checkpoint *checkpoint, llvm::StringRef name, llvm::StringRef scaleName, int64_t blockRows,
+                            int64_t blockCols, bool powersOfTwo) {
   Result<const hf::CheckpointTensor *> tensor = find(checkpoint, name), scale = find(checkpoint, scaleName);
   if (!tensor || !scale)
     return tensor ? scale.error() : tensor.error();
   if ((*tensor)->dtype() != DType::F8E4M3 || (*tensor)->shape().size() != 2)
     return wrongTensor(**tensor, "F8_E4M3 of rank 2");
-  auto blocks = [](int64_t n, int64_t block) { return (n + block - 1) / block; };
-  Shape grid = {blocks((*tensor)->shape()[0], blockRows), blocks((*tensor)->shape()[1], blockCols)};
-  if (!isFloat((*scale)->dtype()) || isFp8((*scale)->dtype()) || (*scale)->shape() != grid)
-    return wrongTensor(**scale, "F32, BF16 or F16 scales of shape " + shapeText(grid));
-  if (checkpoint->isDrawn())
-    return make<DrawnTensor>(**tensor, **scale, blockRows, blockCols, powersOfTwo);
-  return make<Fp8Tensor>(**tensor, **scale, blockRows, blockCols);
+  return make<DrawnTensor>(**tensor, **scale, blockRows, blockCols, powersOfTwo);
 }
 
 Result<ReaderPtr> readStack(std::vector<ReaderPtr> readers) {

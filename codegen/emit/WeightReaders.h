@@ -9,10 +9,9 @@ using ReaderPtr = std::unique_ptr<WeightReader>;
 
 /// A plain checkpoint tensor.
 Result<ReaderPtr> readTensor(const hf::Checkpoint *checkpoint, llvm::StringRef tensor);
-/// An FP8 matrix with one scale (F32, BF16 or F16) per block; edge blocks may be partial. `powersOfTwo`: how scales are drawn
-/// where there are no files.
-Result<ReaderPtr> readBlocked(const hf::Checkpoint *checkpoint, llvm::StringRef tensor, llvm::StringRef scale, int64_t blockRows,
-                              int64_t blockCols, bool powersOfTwo);
+/// An FP8 matrix of a checkpoint without files, with one scale per block; `powersOfTwo`: how scales are drawn.
+Result<ReaderPtr> readDrawn(const hf::Checkpoint *checkpoint, llvm::StringRef tensor, llvm::StringRef scale, int64_t blockRows,
+                            int64_t blockCols, bool powersOfTwo);
 
 /// `readers` stacked along a new leading dim. Internal error when shapes differ.
 Result<ReaderPtr> readStack(std::vector<ReaderPtr> readers);

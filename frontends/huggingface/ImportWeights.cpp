@@ -31,31 +31,58 @@ static Type elementType(Builder &b, const hf::Weight &weight, FloatType compute)
     return b.getF32Type();
   if (weight.dtype == DType::BF16)
     return b.getBF16Type();
-  if (weight.dtype != DType::F8E4M3 && keepsPrecision(weight.spec.role))
+  if (!weight.scheme && keepsPrecision(weight.spec.role))
     return b.getF32Type(); // also for float16, which is no type of a plain weight
   return compute;
 }
 
-static RankedTensorType weightType(Builder &b, const hf::Model &model, const hf::Weight &weight, FloatType compute) {
-  Attribute encoding;
-  if (weight.dtype == DType::F8E4M3) {
-    const hf::Fp8Config &fp8 = *model.config.fp8;
-    Type scale = *weight.scale == DType::BF16 ? Type(b.getBF16Type()) : Type(b.getF32Type());
-    encoding = ir::BlockedAttr::get(b.getContext(), b.getType<Float8E4M3FNType>(), {fp8.blockRows, fp8.blockCols}, scale,
-                                    fp8.ue8m0);
+static Attribute encodingOf(Builder &b, const hf::Weight &weight) {
+  if (!weight.scheme)
+    return {};
+  const hf::StoredScheme &scheme = *weight.scheme;
+  using Code = hf::StoredScheme::Code;
+  Type storage = scheme.code == Code::F8E4M3 ? Type(b.getType<Float8E4M3FNType>()) : b.getIntegerType(unsigned(scheme.bits()));
+  Type scale = *weight.scale == DType::BF16 ? Type(b.getBF16Type()) : *weight.scale == DType::F16 ? Type(b.getF16Type()) : Type(b.getF32Type());
+  auto size = [](int64_t block) { return block ? block : ShapedType::kDynamic; };
+  return ir::BlockedAttr::get(b.getContext(), storage, {size(scheme.blockRows), size(scheme.blockCols)}, scale, scheme.ue8m0,
+                              scheme.zeroPoints ? b.getI8Type() : Type(), weight.indexed);
+}
+
+static RankedTensorType weightType(Builder &b, const hf::Weight &weight, FloatType compute) {
+  return RankedTensorType::get(weight.shape(), elementType(b, weight, compute), encodingOf(b, weight));
+}
+
+static ir::Packing packingOf(hf::Packing packing) {
+  switch (packing) {
+  case hf::Packing::Plain: return ir::Packing::Plain;
+  case hf::Packing::Words: return ir::Packing::Words;
+  case hf::Packing::Gptq: return ir::Packing::Gptq;
+  case hf::Packing::GptqV2: return ir::Packing::GptqV2;
+  case hf::Packing::Awq: return ir::Packing::Awq;
+  case hf::Packing::HighFirst: return ir::Packing::HighFirst;
   }
-  return RankedTensorType::get(weight.shape(), elementType(b, weight, compute), encoding);
+  llvm_unreachable("all packings are listed");
+}
+
+static ir::FileSourceAttr fileSource(Builder &b, const hf::Weight &weight) {
+  const hf::WeightSpec &spec = weight.spec;
+  std::string whole = spec.members ? spec.prefix + "{}" + spec.suffix : spec.tensor();
+  if (!weight.scheme)
+    return ir::FileSourceAttr::get(b.getContext(), b.getStringAttr(whole));
+  const hf::PartNames &names = weight.scheme->names;
+  std::string module = whole.substr(0, whole.rfind('.') + 1);
+  auto part = [&](const std::string &name, bool present) { return present ? b.getStringAttr(module + name) : StringAttr(); };
+  return ir::FileSourceAttr::get(b.getContext(), part(names.data, true), part(names.scale, true),
+                                 part(names.zero, weight.scheme->zeroPoints), part(names.index, weight.indexed),
+                                 packingOf(weight.scheme->packing));
 }
 
 /// `file`, or `stack` over the members with `{}` in the place of their number.
 static Attribute weightSource(Builder &b, const hf::Weight &weight) {
-  const hf::WeightSpec &spec = weight.spec;
-  std::string name = spec.members ? spec.prefix + "{}" + spec.suffix : spec.tensor();
-  StringAttr scale = weight.scale ? b.getStringAttr(name + "_scale_inv") : StringAttr();
-  auto file = ir::FileSourceAttr::get(b.getContext(), b.getStringAttr(name), scale);
-  if (!spec.members)
+  ir::FileSourceAttr file = fileSource(b, weight);
+  if (!weight.spec.members)
     return file;
-  return ir::StackSourceAttr::get(b.getContext(), 0, spec.members, file);
+  return ir::StackSourceAttr::get(b.getContext(), 0, weight.spec.members, file);
 }
 
 /// The checkpoint tensor, in its shard.
@@ -71,7 +98,7 @@ WeightTable declareWeights(OpBuilder &b, const hf::Model &model, FloatType compu
     if (!isLaterMtp(model, weight.spec))
       table[weight.spec.site] =
           ir::WeightOp::create(b, tensorLoc(b, model, weight.tensor()), weight.spec.site,
-                               weightType(b, model, weight, compute), weightSource(b, weight));
+                               weightType(b, weight, compute), weightSource(b, weight));
   // A tied head reads the embedding's numbers, but in another layout: a weight of its own.
   if (ir::WeightOp embed = table.lookup("embed"); embed && !table.count("lm_head"))
     table["lm_head"] = ir::WeightOp::create(b, embed.getLoc(), "lm_head", embed.getTensorType(),

@@ -9,6 +9,10 @@ std::string_view keyword(Ignored reason) {
   case Ignored::RotaryInvFreq: return "rotary_inv_freq";
   case Ignored::CopyOf: return "copy_of";
   case Ignored::BeyondLayers: return "beyond_layers";
+  case Ignored::SymmetricZero: return "symmetric_zero_points";
+  case Ignored::GroupsInOrder: return "groups_in_order";
+  case Ignored::ShapeAsNumbers: return "shape_as_numbers";
+  case Ignored::ActivationScale: return "activation_scale";
   case Ignored::Unknown: return "unknown";
   }
   return "unknown";

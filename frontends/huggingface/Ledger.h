@@ -15,14 +15,18 @@ enum class Ignored {
   RotaryInvFreq, ///< rotary frequencies are computed from config.json
   CopyOf,        ///< the same bytes as another tensor, which is used instead
   BeyondLayers,  ///< of a layer that config.json does not have
+  SymmetricZero, ///< zero points that all stand for 0
+  GroupsInOrder, ///< an index of groups that follow each other
+  ShapeAsNumbers, ///< the shape of a packed weight, which config.json gives as well
+  ActivationScale, ///< of activations, whose scales are computed from their values
   Unknown,       ///< not part of this architecture
 };
 
-/// "rotary_inv_freq", "copy_of", "beyond_layers", "unknown".
+/// "rotary_inv_freq", "copy_of", "beyond_layers", ... "unknown".
 std::string_view keyword(Ignored reason);
 
 struct LedgerRow {
-  enum class Use { None, Data, Scale, Ignored };
+  enum class Use { None, Data, Scale, Zero, Index, Ignored };
 
   const CheckpointTensor *tensor = nullptr;
   Use use = Use::None;

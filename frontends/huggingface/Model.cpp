@@ -29,14 +29,15 @@ static void addTensors(const ModelConfig &config, const WeightSpec &spec, std::v
   std::vector<int64_t> shape;
   for (const Dim &dim : spec.dims)
     shape.push_back(dim.value);
-  bool fp8 = config.fp8 && spec.mayBeFp8;
+  bool fp8 = config.quant && spec.quantisable;
   DType type = fp8 ? DType::F8E4M3 : spec.role == Role::RouterBias ? DType::F32 : DType::BF16;
   for (int64_t e = 0; e < std::max<int64_t>(1, spec.members); ++e) {
     tensors.push_back({spec.tensor(e), type, shape, {}});
     if (!fp8)
       continue;
     auto blocks = [](int64_t n, int64_t block) { return (n + block - 1) / block; };
-    tensors.push_back({spec.tensor(e) + "_scale_inv", DType::F32, {blocks(shape[0], config.fp8->blockRows), blocks(shape[1], config.fp8->blockCols)}, {}});
+    const StoredScheme &scheme = config.quant->groups.front().scheme;
+    tensors.push_back({spec.module(e) + "." + scheme.names.scale, DType::F32, {blocks(shape[0], scheme.blockRows), blocks(shape[1], scheme.blockCols)}, {}});
   }
 }
 
@@ -44,6 +45,8 @@ Result<Model> drawModel(const std::string &dir) {
   Result<ModelConfig> config = readModelConfig(dir);
   if (!config)
     return config.error();
+  if (config->quant && config->quant->method != "fp8")
+    return unsupportedError(dir + ": weights of quant_method \"" + config->quant->method + "\" cannot be drawn, only \"fp8\" or plain ones");
   std::vector<StoredTensor> tensors;
   for (const WeightSpec &spec : mainWeights(*config))
     addTensors(*config, spec, tensors);

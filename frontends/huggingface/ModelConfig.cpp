@@ -218,7 +218,7 @@ void Parser::rest() {
     fail(fields.wrong("rms_norm_eps", "a number between 0 and 1"));
   take(fields.booleanOr("tie_word_embeddings", false), config.tieEmbeddings);
   take(parseRope(json, where), config.rope);
-  take(parseQuantization(json, where), config.fp8);
+  take(parseQuantization(json, where), config.quant);
 
   const char *key = fields.has("dtype") ? "dtype" : "torch_dtype";
   std::string name;

@@ -4,6 +4,7 @@
 // HuggingFace transformers (versions 4 and 5, which spell RoPE and dtype differently).
 #pragma once
 
+#include "frontends/huggingface/QuantConfig.h"
 #include "runtime/core/DType.h"
 #include "runtime/core/Json.h"
 #include "runtime/core/Result.h"
@@ -39,12 +40,6 @@ struct RopeConfig {
   double cosSinFactor() const;
 };
 
-/// Block-wise FP8 (E4M3): one `weight_scale_inv` per blockRows x blockCols block.
-struct Fp8Config {
-  int64_t blockRows = 128, blockCols = 128;
-  bool ue8m0 = false; ///< scales are powers of two (`scale_fmt`)
-};
-
 /// The mixture-of-experts part; only meaningful when a layer uses it.
 struct MoeConfig {
   int64_t experts = 0;      ///< n_routed_experts
@@ -67,7 +62,7 @@ struct ModelConfig {
   double rmsNormEps;               ///< not used by the two norms inside attention: 1e-6
   MoeConfig moe;
   RopeConfig rope;
-  std::optional<Fp8Config> fp8;    ///< none: weights are stored plain
+  std::optional<QuantConfig> quant; ///< none: weights are stored plain
   std::optional<DType> dtype;      ///< `dtype` or `torch_dtype`, for information
   bool tieEmbeddings = false;
   int64_t mtpModules = 0;          ///< num_nextn_predict_layers
@@ -93,9 +88,8 @@ Result<ModelConfig> readModelConfig(const std::string &dir);
 /// The same from parsed JSON; `where` names the file in errors.
 Result<ModelConfig> parseModelConfig(const Json &config, const std::string &where = "config.json");
 
-// Parts of parseModelConfig.
+/// Part of parseModelConfig.
 Result<RopeConfig> parseRope(const Json &config, const std::string &where);
-Result<std::optional<Fp8Config>> parseQuantization(const Json &config, const std::string &where);
 
 /// "config.json: hidden_act \"gelu\" is not supported, only \"silu\""
 Error notSupported(const JsonFields &fields, const char *key, const std::string &supported);

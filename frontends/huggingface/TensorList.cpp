@@ -75,14 +75,14 @@ private:
   }
 
   void add(const std::string &name, Role role, int64_t atLayer, const std::string &tensor,
-           std::vector<Dim> dims, bool mayBeFp8) {
+           std::vector<Dim> dims, bool quantisable) {
     WeightSpec spec;
     spec.site = name;
     spec.role = role;
     spec.layer = atLayer;
     spec.prefix = tensor;
     spec.dims = std::move(dims);
-    spec.mayBeFp8 = mayBeFp8;
+    spec.quantisable = quantisable;
     specs.push_back(std::move(spec));
   }
 

@@ -54,11 +54,16 @@ struct WeightSpec {
   std::string prefix, suffix; ///< around the member's number, or the whole name and ""
   int64_t members = 0; ///< 0: a single tensor, not stacked
   std::vector<Dim> dims; ///< of one member
-  bool mayBeFp8 = false; ///< a linear that the native format stores in blocks
+  bool quantisable = false; ///< a linear of a decoder layer, which formats store quantised
 
   /// Checkpoint name of member `i` (0 for a single tensor).
   std::string tensor(int64_t i = 0) const {
     return members ? prefix + std::to_string(i) + suffix : prefix;
+  }
+  /// Of a linear: the module that the tensor "MODULE.weight" belongs to.
+  std::string module(int64_t i = 0) const {
+    std::string name = tensor(i);
+    return name.substr(0, name.rfind('.'));
   }
 };
 

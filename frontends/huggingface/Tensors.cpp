@@ -1,6 +1,7 @@
 #include "frontends/huggingface/Tensors.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dsv3::hf {
 
@@ -54,8 +55,14 @@ private:
   Result<const CheckpointTensor *> require(const std::string &name, const std::string &why) const;
   Status checkShape(const CheckpointTensor &tensor, const WeightSpec &spec) const;
   Status checkType(const CheckpointTensor &tensor, const WeightSpec &spec) const;
-  Result<DType> bindScale(const CheckpointTensor &tensor, const WeightSpec &spec, int64_t member);
-  Status checkGrid(const CheckpointTensor &scale, const WeightSpec &spec) const;
+  Result<LinearTensors> findParts(const WeightSpec &spec, int64_t member, const StoredScheme &scheme) const;
+  Status bindPlain(Weight &weight);
+  Status bindQuantised(Weight &weight);
+  Status useParts(const Weight &weight, const LinearTensors &linear, int64_t member);
+  Result<const StoredScheme *> schemeOf(const WeightSpec &spec);
+  Status refuseStrayScales(const WeightSpec &spec, const CheckpointTensor &plain, int64_t member) const;
+  Status refuseStrangeCodes(const WeightSpec &spec, int64_t member) const;
+  Status checkBias(const Weight &weight) const;
   bool anyOfLayer(int64_t layer) const;
   Status ignoreRest();
 
@@ -63,6 +70,8 @@ private:
   const Checkpoint &checkpoint;
   const TensorOptions &options;
   ModelTensors out;
+  int64_t plainLinears = 0; ///< linears that config.json calls quantised and the checkpoint holds plain
+  std::string firstPlain;
 };
 
 Result<const CheckpointTensor *> Binder::require(const std::string &name,
@@ -102,44 +111,169 @@ Status Binder::checkType(const CheckpointTensor &tensor, const WeightSpec &spec)
   if (type == DType::BF16 || type == DType::F16 || type == DType::F32)
     return {};
   std::string stored = std::string(safetensorsName(type));
-  if (type != DType::F8E4M3 || !spec.mayBeFp8)
-    return checkpointError(tensor.name() + ": expected dtype " +
-                           (spec.mayBeFp8 ? "F8_E4M3, " : "") + "BF16, F16 or F32, got " + stored);
-  if (!config.fp8)
+  if (isFp8(type) && spec.quantisable && !config.quant)
     return checkpointError("config.json has no quantization_config, but " + tensor.name() +
                            " is stored as fp8 (" + stored + ")");
+  return checkpointError(tensor.name() + ": expected dtype BF16, F16 or F32, got " + stored);
+}
+
+//===-- Quantised linears -------------------------------------------------===//
+
+/// The scheme a weight is stored in; null when it is plain. What the checkpoint holds decides; config.json only says
+/// how it is to be read.
+Result<const StoredScheme *> Binder::schemeOf(const WeightSpec &spec) {
+  const StoredScheme *none = nullptr;
+  if (!spec.quantisable || !config.quant)
+    return none;
+  Result<const StoredScheme *> scheme = config.quant->schemeOf(spec.module());
+  if (!scheme || !*scheme)
+    return scheme;
+  if (isStored(checkpoint, spec.module(), **scheme)) {
+    for (int64_t e = 1; e < spec.members; ++e) {
+      Result<const StoredScheme *> other = config.quant->schemeOf(spec.module(e));
+      if (!other)
+        return other;
+      if (*other != *scheme)
+        return unsupportedError("config.json: quantization_config has other settings for " + spec.module(e) + " than for " +
+                                spec.module() + ", and one layer's experts are stored alike");
+    }
+    return scheme;
+  }
+  if (config.quant->method != "fp8" && !plainLinears++)
+    firstPlain = spec.module();
+  return none;
+}
+
+/// Codes of a linear that config.json does not say how to read.
+Status Binder::refuseStrangeCodes(const WeightSpec &spec, int64_t member) const {
+  for (const char *part : {"weight_packed", "qweight"}) {
+    const CheckpointTensor *codes = checkpoint.find(spec.module(member) + "." + part);
+    if (!codes)
+      continue;
+    std::string held = ", but the checkpoint holds " + codes->name();
+    if (!spec.quantisable)
+      return unsupportedError(spec.tensor(member) + " is to be stored plain: only linears of decoder layers are read quantised" + held);
+    if (!config.quant)
+      return checkpointError("config.json has no quantization_config" + held);
+    Result<bool> ignored = config.quant->ignores(spec.module(member));
+    if (!ignored)
+      return ignored.error();
+    return checkpointError("config.json: quantization_config " +
+                           (*ignored ? "ignores " + spec.module(member) : "(" + config.quant->method + ") has no place for it") + held);
+  }
   return {};
 }
 
-Status Binder::checkGrid(const CheckpointTensor &scale, const WeightSpec &spec) const {
-  if (scale.dtype() != DType::F32 && scale.dtype() != DType::BF16)
-    return checkpointError(scale.name() + ": expected dtype F32 or BF16, got " +
-                           std::string(safetensorsName(scale.dtype())));
-  int64_t n = spec.dims[0].value, k = spec.dims[1].value;
-  int64_t bn = config.fp8->blockRows, bk = config.fp8->blockCols;
-  std::vector<int64_t> grid = {(n + bn - 1) / bn, (k + bk - 1) / bk};
-  if (scale.shape() == grid)
-    return {};
-  return checkpointError(scale.name() + ": expected shape " + shapeText(grid) + " (one scale per " +
-                         std::to_string(bn) + "x" + std::to_string(bk) + " block of " +
-                         shapeText({n, k}) + "), got " + shapeText(scale.shape()));
-}
-
-Result<DType> Binder::bindScale(const CheckpointTensor &tensor, const WeightSpec &spec,
-                                int64_t member) {
-  auto scale = require(tensor.name() + "_scale_inv", ", but the fp8 weight needs it");
+Result<LinearTensors> Binder::findParts(const WeightSpec &spec, int64_t member, const StoredScheme &scheme) const {
+  LinearTensors out{spec.module(member), spec.dims[0].value, spec.dims[1].value};
+  auto data = require(out.name(scheme.names.data), "");
+  if (!data)
+    return data.error();
+  out.data = *data;
+  if (scheme.names.data == "weight") {
+    if (Status ok = scheme.packing == Packing::Plain ? checkShape(**data, spec) : Status(); !ok)
+      return ok.error();
+  } else if (const CheckpointTensor *plain = checkpoint.find(out.name("weight"))) {
+    return checkpointError(plain->name() + " and " + out.data->name() + " are the same linear: expected one of them");
+  }
+  auto scale = require(out.name(scheme.names.scale), ", but the " + scheme.text() + " weight needs it");
   if (!scale)
     return scale.error();
-  if (Status ok = checkGrid(**scale, spec); !ok)
+  out.scale = *scale;
+  if (!scheme.names.zero.empty())
+    out.zero = checkpoint.find(out.name(scheme.names.zero));
+  if (!scheme.names.index.empty())
+    out.index = checkpoint.find(out.name(scheme.names.index));
+  if (!scheme.names.shape.empty())
+    out.shape = checkpoint.find(out.name(scheme.names.shape));
+  if (scheme.zeroPoints && !out.zero)
+    return require(out.name(scheme.names.zero), ", but the weight has zero points").error();
+  if (scheme.mayIndex && scheme.blockCols && !out.index)
+    return require(out.name(scheme.names.index), ", but config.json says that groups are permuted").error();
+  if (Status ok = checkParts(out, scheme); !ok)
     return ok.error();
-  if (Status ok = out.ledger.use(**scale, LedgerRow::Use::Scale, spec.site, member); !ok)
-    return ok.error();
-  return (*scale)->dtype();
+  return out;
 }
 
-Status Binder::bind(const WeightSpec &spec) {
-  Weight weight{spec, DType::F32, std::nullopt};
+/// Enters the tensors of one linear into the ledger: parts that say nothing new are ignored.
+Status Binder::useParts(const Weight &weight, const LinearTensors &linear, int64_t member) {
+  struct Entry {
+    const CheckpointTensor *tensor;
+    bool used;
+    LedgerRow::Use how;
+    Ignored reason;
+  } entries[] = {{linear.data, true, LedgerRow::Use::Data, Ignored::Unknown},
+                 {linear.scale, true, LedgerRow::Use::Scale, Ignored::Unknown},
+                 {linear.zero, weight.scheme->zeroPoints, LedgerRow::Use::Zero, Ignored::SymmetricZero},
+                 {linear.index, weight.indexed, LedgerRow::Use::Index, Ignored::GroupsInOrder},
+                 {linear.shape, false, LedgerRow::Use::None, Ignored::ShapeAsNumbers}};
+  for (const Entry &entry : entries)
+    if (entry.tensor)
+      if (Status ok = entry.used ? out.ledger.use(*entry.tensor, entry.how, weight.spec.site, member)
+                                 : out.ledger.ignore(*entry.tensor, entry.reason);
+          !ok)
+        return ok;
+  for (const char *part : {"input_scale", "input_zero_point"}) // of static activation quantisation
+    if (const CheckpointTensor *tensor = checkpoint.find(linear.name(part)))
+      if (Status ok = out.ledger.ignore(*tensor, Ignored::ActivationScale); !ok)
+        return ok;
+  return {};
+}
+
+Status Binder::bindQuantised(Weight &weight) {
+  const StoredScheme &scheme = *weight.scheme;
+  std::vector<LinearTensors> linears;
+  for (int64_t e = 0; e < std::max<int64_t>(1, weight.spec.members); ++e) {
+    const CheckpointTensor *plain = checkpoint.find(weight.spec.tensor(e));
+    if (plain && !isStored(checkpoint, weight.spec.module(e), scheme)) {
+      Status stray = refuseStrayScales(weight.spec, *plain, e);
+      return !stray ? stray : checkpointError(plain->name() + ": expected the dtypes of " + weight.tensor(0) +
+                                              " (one layer's experts are stored alike), got " + std::string(safetensorsName(plain->dtype())));
+    }
+    Result<LinearTensors> linear = findParts(weight.spec, e, scheme);
+    if (!linear)
+      return linear.error();
+    if (options.checkValues) {
+      if (Status ok = checkPartValues(*linear, scheme); !ok)
+        return ok;
+      Result<bool> permutes = permutesGroups(*linear, scheme);
+      if (!permutes)
+        return permutes.error();
+      weight.indexed |= *permutes;
+    }
+    if (e == 0) {
+      weight.dtype = linear->data->dtype();
+      weight.scale = linear->scale->dtype();
+    } else if (linear->scale->dtype() != weight.scale) {
+      return checkpointError(linear->scale->name() + ": expected the dtype of " + weight.scaleTensor(0) +
+                             " (one layer's experts are stored alike), got " + std::string(safetensorsName(linear->scale->dtype())));
+    }
+    linears.push_back(std::move(*linear));
+  }
+  weight.indexed |= !options.checkValues && scheme.mayIndex;
+  for (size_t e = 0; e < linears.size(); ++e) {
+    if (weight.indexed && !linears[e].index)
+      return require(weight.indexTensor(int64_t(e)), ", but " + weight.indexTensor(0) + " permutes groups").error();
+    if (Status ok = useParts(weight, linears[e], int64_t(e)); !ok)
+      return ok;
+  }
+  return {};
+}
+
+Status Binder::refuseStrayScales(const WeightSpec &spec, const CheckpointTensor &plain, int64_t member) const {
+  for (const char *part : {"weight_scale_inv", "weight_scale"})
+    if (const CheckpointTensor *scale = spec.quantisable ? checkpoint.find(spec.module(member) + "." + part) : nullptr)
+      return checkpointError(scale->name() + " scales an fp8 or integer weight, but " + plain.name() + " is stored as " +
+                             std::string(safetensorsName(plain.dtype())));
+  return {};
+}
+
+Status Binder::bindPlain(Weight &weight) {
+  const WeightSpec &spec = weight.spec;
   for (int64_t e = 0; e < std::max<int64_t>(1, spec.members); ++e) {
+    if (!checkpoint.find(spec.tensor(e)))
+      if (Status ok = refuseStrangeCodes(spec, e); !ok)
+        return ok;
     auto found = require(spec.tensor(e), "");
     if (!found)
       return found.error();
@@ -148,35 +282,47 @@ Status Binder::bind(const WeightSpec &spec) {
       return ok;
     if (Status ok = checkType(tensor, spec); !ok)
       return ok;
+    if (Status ok = refuseStrayScales(spec, tensor, e); !ok)
+      return ok;
     if (Status ok = out.ledger.use(tensor, LedgerRow::Use::Data, spec.site, e); !ok)
       return ok;
-    std::optional<DType> scaleType;
-    if (isFp8(tensor.dtype())) {
-      Result<DType> scale = bindScale(tensor, spec, e);
-      if (!scale)
-        return scale.error();
-      scaleType = *scale;
-    } else if (checkpoint.find(weight.scaleTensor(e))) {
-      return checkpointError(weight.scaleTensor(e) + " scales an fp8 weight, but " +
-                             tensor.name() + " is stored as " +
-                             std::string(safetensorsName(tensor.dtype())));
-    }
-    if (e == 0) {
+    if (e == 0)
       weight.dtype = tensor.dtype();
-      weight.scale = scaleType;
-    } else if (tensor.dtype() != weight.dtype || scaleType != weight.scale) {
+    else if (tensor.dtype() != weight.dtype)
       return checkpointError(tensor.name() + ": expected the dtypes of " + spec.tensor(0) +
                              " (one layer's experts are stored alike), got " +
                              std::string(safetensorsName(tensor.dtype())));
-    }
   }
-  if (options.checkValues)
-    if (Status ok = checkValues(weight, checkpoint); !ok)
-      return ok;
+  return options.checkValues ? checkBias(weight) : Status();
+}
+
+/// A router bias that is not finite would spoil every choice silently.
+Status Binder::checkBias(const Weight &weight) const {
+  if (weight.spec.role != Role::RouterBias)
+    return {};
+  const CheckpointTensor &bias = *checkpoint.find(weight.tensor());
+  for (size_t i = 0; i < bias.data().size() / byteSize(bias.dtype()); ++i)
+    if (float value = loadAsFloat(bias.dtype(), bias.data().data(), i); !std::isfinite(value))
+      return checkpointError(bias.name() + ": element " + std::to_string(i) + " is " + std::to_string(value) +
+                             ", expected a finite value");
+  return {};
+}
+
+Status Binder::bind(const WeightSpec &spec) {
+  Result<const StoredScheme *> scheme = schemeOf(spec);
+  if (!scheme)
+    return scheme.error();
+  Weight weight{spec, DType::F32, std::nullopt, std::nullopt};
+  if (*scheme)
+    weight.scheme = **scheme;
+  if (Status ok = weight.scheme ? bindQuantised(weight) : bindPlain(weight); !ok)
+    return ok;
   out.bySite.emplace(spec.site, out.weights.size());
   out.weights.push_back(std::move(weight));
   return {};
 }
+
+//===-- The model ---------------------------------------------------------===//
 
 static bool sameBytes(const CheckpointTensor &a, const CheckpointTensor &b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && a.data() == b.data();
@@ -277,6 +423,9 @@ Result<ModelTensors> Binder::run() {
   for (Status (Binder::*step)() : {&Binder::bindMain, &Binder::bindMtp, &Binder::ignoreRest})
     if (Status ok = (this->*step)(); !ok)
       return ok.error();
+  if (plainLinears)
+    out.notes.push_back("config.json calls all linears quantised (" + config.quant->method + "), but the checkpoint holds " +
+                        std::to_string(plainLinears) + " plain, " + firstPlain + " first: they are used as they are");
   return std::move(out);
 }
 

@@ -4,6 +4,7 @@
 #include "frontends/huggingface/Checkpoint.h"
 #include "frontends/huggingface/Ledger.h"
 #include "frontends/huggingface/ModelConfig.h"
+#include "frontends/huggingface/QuantTensors.h"
 #include "frontends/huggingface/TensorList.h"
 
 #include <optional>
@@ -14,14 +15,21 @@
 namespace dsv3::hf {
 
 /// A weight that the checkpoint holds. Its source as a recipe: `file(tensor(0), scale
-/// scaleTensor(0))` when `spec.members` is 0, else `stack` over the members.
+/// scaleTensor(0), ...)` when `spec.members` is 0, else `stack` over the members.
 struct Weight {
   WeightSpec spec;
-  DType dtype;                ///< as stored; the same for all members
-  std::optional<DType> scale; ///< of the scale grid, when `dtype` is F8E4M3
+  DType dtype;                ///< as stored; the same for all members. Of codes when quantised
+  std::optional<DType> scale; ///< of the scales, when quantised
+  std::optional<StoredScheme> scheme; ///< none: stored plain
+  bool indexed = false;       ///< the groups of columns stand in a tensor (act_order)
 
-  std::string tensor(int64_t member = 0) const { return spec.tensor(member); }
-  std::string scaleTensor(int64_t member = 0) const { return tensor(member) + "_scale_inv"; }
+  std::string tensor(int64_t member = 0) const { return scheme ? part(scheme->names.data, member) : spec.tensor(member); }
+  /// Only when quantised; those of zero points and indices only where the scheme has them.
+  std::string scaleTensor(int64_t member = 0) const { return part(scheme->names.scale, member); }
+  std::string zeroTensor(int64_t member = 0) const { return part(scheme->names.zero, member); }
+  std::string indexTensor(int64_t member = 0) const { return part(scheme->names.index, member); }
+  /// "model.layers.0.mlp.up_proj." and the name of a part.
+  std::string part(const std::string &name, int64_t member) const { return spec.module(member) + "." + name; }
   /// With the number of members in front when stacked: [E, N, K].
   std::vector<int64_t> shape() const;
 };
@@ -45,8 +53,8 @@ struct ModelTensors {
 };
 
 struct TensorOptions {
-  /// Also read small tensors: router biases must be finite, weight scales finite and
-  /// above 0. Off for checkpoints that are all header.
+  /// Also read small tensors: router biases must be finite, and what checkPartValues() looks at. Off for
+  /// checkpoints that are all header.
   bool checkValues = true;
 };
 
@@ -55,8 +63,5 @@ struct TensorOptions {
 /// module is legal and noted. Afterwards the ledger is complete.
 Result<ModelTensors> bindTensors(const ModelConfig &config, const Checkpoint &checkpoint,
                                  const TensorOptions &options = {});
-
-/// The value checks of `TensorOptions::checkValues`, for one bound weight.
-Status checkValues(const Weight &weight, const Checkpoint &checkpoint);
 
 } // namespace dsv3::hf

@@ -178,7 +178,7 @@ TEST_F(Recipes, WhatTheCheckpointLacks) {
     dsv3.weight @shape : tensor<5x12xf32> from #dsv3.file<"f32">)");
   EXPECT_EQ(refused("gone").message, "gone is missing from the checkpoint");
   EXPECT_EQ(refused("scale").message, "gone_scale is missing from the checkpoint");
-  EXPECT_NE(refused("grid").message.find("wide_scale: expected F32, BF16 or F16 scales of shape [3, 3], got F32 [1, 9]"), std::string::npos);
+  EXPECT_NE(refused("grid").message.find("wide_scale: expected shape [3, 3] (one scale per 4x8 block of [10, 20]), got [1, 9]"), std::string::npos);
   EXPECT_EQ(refused("codes").code, ExitCode::BadCheckpoint);
   EXPECT_NE(refused("shape").message.find("expected shape [5, 12], got [6, 10]"), std::string::npos);
 }

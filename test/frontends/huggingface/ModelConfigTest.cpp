@@ -74,10 +74,10 @@ TEST(ModelConfig, ReadsEveryField) {
   EXPECT_EQ(c.rope.theta, 10000);
   EXPECT_TRUE(c.rope.interleaved);
   EXPECT_FALSE(c.rope.yarn);
-  ASSERT_TRUE(bool(c.fp8));
-  EXPECT_EQ(c.fp8->blockRows, 16);
-  EXPECT_EQ(c.fp8->blockCols, 32);
-  EXPECT_FALSE(c.fp8->ue8m0);
+  ASSERT_TRUE(bool(c.quant));
+  EXPECT_EQ(c.quant->method, "fp8");
+  EXPECT_EQ(c.quant->groups.front().scheme.text(), "fp8 in blocks of 16x32");
+  EXPECT_FALSE(c.quant->groups.front().scheme.ue8m0);
   EXPECT_EQ(c.dtype, DType::BF16);
   EXPECT_EQ(c.mtpModules, 1);
   EXPECT_EQ(c.bos, 0);
@@ -131,8 +131,8 @@ TEST(ModelConfig, AcceptsTheSpellingsOfBothTransformersVersions) {
 
 TEST(ModelConfig, AcceptsLegalVariants) {
   EXPECT_FALSE(good([](Json &j) { j["q_lora_rank"] = nullptr; }).qLoraRank);
-  EXPECT_FALSE(good([](Json &j) { j.erase("quantization_config"); }).fp8);
-  EXPECT_TRUE(good([](Json &j) { j["quantization_config"]["scale_fmt"] = "ue8m0"; }).fp8->ue8m0);
+  EXPECT_FALSE(good([](Json &j) { j.erase("quantization_config"); }).quant);
+  EXPECT_TRUE(good([](Json &j) { j["quantization_config"]["scale_fmt"] = "ue8m0"; }).quant->groups.front().scheme.ue8m0);
   EXPECT_THAT(good([](Json &j) { j["eos_token_id"] = {3, 2, 3}; }).eos, ElementsAre(3, 2));
   EXPECT_TRUE(good([](Json &j) { j["eos_token_id"] = nullptr; }).eos.empty());
   EXPECT_TRUE(good([](Json &j) { j["tie_word_embeddings"] = true; }).tieEmbeddings);
@@ -194,7 +194,7 @@ TEST(ModelConfig, SaysWhatIsSupported) {
   auto quant = [](const char *key, Json value) {
     return bad(U, [&](Json &j) { j["quantization_config"][key] = value; });
   };
-  EXPECT_THAT(quant("quant_method", "awq"), HasSubstr("quantization_config.quant_method \"awq\""));
+  EXPECT_THAT(quant("quant_method", "bitnet"), HasSubstr("quantization_config.quant_method \"bitnet\" is not supported, only \"fp8\", "));
   EXPECT_THAT(quant("fmt", "e5m2"), HasSubstr("quantization_config.fmt \"e5m2\""));
   EXPECT_THAT(quant("activation_scheme", "static"), HasSubstr("activation_scheme \"static\""));
   EXPECT_THAT(quant("scale_fmt", "ue4m0"), HasSubstr("scale_fmt \"ue4m0\""));
