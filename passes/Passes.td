@@ -22,7 +22,7 @@ def QuantizeActivationsPass : Dsv3_Pass<"quantize-activations"> {
     In: programs as imported. Out: every linear and grouped linear whose weight is stored in FP8 blocks reads a
     `dsv3.quantize` of its x, to `#dsv3.blocked<f8E4M3FN, 1x128, f32>` (with `pow2_scale` where the weight has it); one
     copy serves all readers of a value. Rows of experts are quantised before they are dispatched. Weights in other types
-    (router, head), and kv_b inside attention, stay as they are. The result is visible in the types.
+    (router, head, integers, FP8 with a scale per channel), and kv_b inside attention, stay as they are. The result is visible in the types.
 
     Refused: x [T, H, D] with D no multiple of 128, whose groups would straddle heads.
   }];
@@ -201,6 +201,17 @@ def AddSamplingPass : Dsv3_Pass<"add-sampling"> {
     Refused: a program to be served without a `seq` argument.
   }];
   let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
+}
+
+def DequantizeWeightsPass : Dsv3_Pass<"dequantize-weights"> {
+  let summary = "Plain copies of weights that no kernel of the target reads as they are stored";
+  let description = [{
+    In: kernel ops before bind. Out: where the target's kernels cannot read the scheme of a weight (integers on targets
+    without integer kernels, zero points, permuted groups, scales that change along K after a transposition), a weight
+    `NAME.plain` of the same element type `from #dsv3.ref<@NAME>` takes its place: its numbers are dequantised when they
+    are packed, once. A warning per scheme says how many weights that are, what they grow to, and why.
+  }];
+  let options = [Option<"target", "target", "std::string", "", "Target whose kernels read the weights; empty: the module's">];
 }
 
 def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {

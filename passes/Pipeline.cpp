@@ -60,6 +60,9 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
 
 static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createLowerToKernelPass());
+  DequantizeWeightsPassOptions dequantize;
+  dequantize.target = options.target;
+  pm.addPass(createDequantizeWeightsPass(dequantize));
   ExpandAttentionPassOptions attention;
   attention.even = options.determinism == Determinism::Run;
   attention.target = options.target;

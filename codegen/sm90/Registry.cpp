@@ -1,6 +1,7 @@
 // The emitters of the sm_90a target. The first legal emitter of an op wins: special cases stand before general ones.
 #include "codegen/emit/Cubin.h"
 #include "codegen/sm90/EmitterBase.h"
+#include "codegen/sm90/gemm/GemmProblem.h"
 #include "dialects/tile/TileDialect.h"
 
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
@@ -14,6 +15,7 @@ const KernelRegistry &sm90Registry() {
     addAttentionEmitters90(r);
     addSimtEmitters(r);
     addGemmEmitters90(r);
+    r.checkStored(whyNotBlocks);
     return r;
   }();
   return registry;

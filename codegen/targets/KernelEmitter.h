@@ -115,7 +115,13 @@ public:
   const KernelEmitter *lookup(mlir::Operation *op) const;
   llvm::ArrayRef<std::unique_ptr<KernelEmitter>> all() const { return emitters; }
 
+  /// Why no kernel reads a weight in the scheme of its type; empty: some do. A registry without such a check takes all.
+  using StoredCheck = std::string (*)(mlir::RankedTensorType);
+  void checkStored(StoredCheck check) { storedCheck = check; }
+  std::string whyNotStored(mlir::RankedTensorType weight) const { return storedCheck ? storedCheck(weight) : std::string(); }
+
 private:
+  StoredCheck storedCheck = nullptr;
   llvm::SmallVector<std::unique_ptr<KernelEmitter>> emitters;
 };
 

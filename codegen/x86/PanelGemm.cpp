@@ -24,12 +24,16 @@ WeightShape::WeightShape(RankedTensorType type) {
 }
 
 std::string whyNotPanels(RankedTensorType type) {
-  WeightShape w(type);
-  if (!isa<Float32Type, BFloat16Type, Float8E4M3FNType>(w.storage)) {
+  ir::QuantScheme scheme = ir::getScheme(type);
+  Type storage = scheme ? scheme.getStorageType() : type.getElementType();
+  if (!isa<Float32Type, BFloat16Type, Float8E4M3FNType>(storage)) {
     std::string text;
-    llvm::raw_string_ostream(text) << "weight storage " << w.storage << " is not f32, bf16 or f8E4M3FN";
+    llvm::raw_string_ostream(text) << "weight storage " << storage << " is not f32, bf16 or f8E4M3FN";
     return text;
   }
+  WeightShape w(type);
+  if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding()); blocked && blocked.getIndexed())
+    return "groups of columns are permuted";
   constexpr int64_t kChunk = PanelGemm::kChunk;
   if (w.scaleBlock && w.scaleBlock < w.k && (w.scaleBlock % 4 || kChunk % w.scaleBlock))
     return "scale block of " + std::to_string(w.scaleBlock) + " along K is not a power of two between 4 and " + std::to_string(kChunk);

@@ -1,5 +1,6 @@
 // The x86-64 emitters, and what they share.
 #include "codegen/x86/EmitterBase.h"
+#include "codegen/x86/PanelGemm.h"
 
 using namespace mlir;
 
@@ -13,6 +14,7 @@ const KernelRegistry &x86Registry() {
     addCacheEmitters(r);
     addAttentionEmitters(r);
     addExpertEmitters(r);
+    r.checkStored(whyNotPanels);
     return r;
   }();
   return registry;

@@ -60,6 +60,8 @@ LogicalResult PackedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elem,
                        << "', got rank " << shape.size();
   if (getScheme() && !isa<ir::QuantScheme>(getScheme()))
     return emitError() << "expected a quantisation scheme, got " << getScheme();
+  if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(getScheme()); blocked && (blocked.getZero() || blocked.getIndexed()))
+    return emitError() << "expected a scheme of data and scales alone, which is what kernels read, got " << blocked;
   if (bool(getScheme()) != bool(getScale()))
     return emitError() << "expected a scale layout exactly when there is a scheme";
   return success();

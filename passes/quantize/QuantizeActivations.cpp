@@ -15,7 +15,7 @@ RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()
 /// The scheme of the activations that meet weight `w`, or null if `w` stays in plain arithmetic.
 ir::BlockedAttr activationScheme(Value w) {
   auto weight = dyn_cast_or_null<ir::BlockedAttr>(tensorType(w).getEncoding());
-  if (!weight || !isa<Float8E4M3FNType>(weight.getStorage()))
+  if (!weight || !isa<Float8E4M3FNType>(weight.getStorage()) || ShapedType::isDynamic(weight.getBlock().back()))
     return {};
   return ir::BlockedAttr::get(w.getContext(), weight.getStorage(), {1, kGroup}, weight.getScale(), weight.getPow2Scale());
 }

@@ -169,8 +169,9 @@ private:
     if (options.quant == "none")
       return {};
     for (auto weight : module.getOps<ir::WeightOp>())
-      if (ir::getScheme(weight.getTensorType()))
-        return {};
+      if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(weight.getTensorType().getEncoding()))
+        if (isa<Float8E4M3FNType>(blocked.getStorage()) && blocked.getScaleExtentK())
+          return {};
     return unsupportedError("--quant: fp8-block needs weights in FP8 blocks, the checkpoint has none; compile with --quant=none");
   }
 

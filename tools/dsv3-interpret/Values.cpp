@@ -22,13 +22,25 @@ Result<Rounding> roundingOf(mlir::Type elem) {
   return unsupportedError("expected numbers of type f64, f32, bf16, f16 or f8E4M3FN, got " + textOf(elem));
 }
 
+static std::optional<reference::QuantStorage> storageOf(mlir::Type type) {
+  if (llvm::isa<mlir::Float8E4M3FNType>(type))
+    return reference::QuantStorage::F8E4M3;
+  if (type.isInteger(8))
+    return reference::QuantStorage::I8;
+  return type.isInteger(4) ? std::optional(reference::QuantStorage::I4) : std::nullopt;
+}
+
 Result<reference::QuantScheme> schemeOf(ir::BlockedAttr attr) {
   llvm::ArrayRef<int64_t> block = attr.getBlock();
   auto size = [](int64_t b) { return mlir::ShapedType::isDynamic(b) ? 0 : b; };
-  if (block.empty() || block.size() > 2 || !llvm::isa<mlir::Float8E4M3FNType>(attr.getStorage()))
-    return unsupportedError("expected f8E4M3FN numbers in blocks of two dims, got a scheme of storage " + textOf(attr.getStorage()));
-  return reference::QuantScheme{reference::QuantStorage::F8E4M3, block.size() == 2 ? size(block[0]) : 1, size(block.back()),
-                                attr.getPow2Scale()};
+  std::optional<reference::QuantStorage> storage = storageOf(attr.getStorage());
+  Result<Rounding> scale = roundingOf(attr.getScale());
+  if (!scale)
+    return scale.error();
+  if (block.empty() || block.size() > 2 || !storage)
+    return unsupportedError("expected f8E4M3FN, i8 or i4 numbers in blocks of two dims, got a scheme of storage " + textOf(attr.getStorage()));
+  return reference::QuantScheme{*storage, block.size() == 2 ? size(block[0]) : 1, size(block.back()), attr.getPow2Scale(), *scale,
+                                bool(attr.getZero())};
 }
 
 Result<Shape> shapeUnder(mlir::RankedTensorType type, const Shape &shape) {

@@ -1,5 +1,6 @@
 #include "Weights.h"
 
+#include "Quantised.h"
 #include "Values.h"
 
 #include "dialects/kernel/KernelDialect.h"
@@ -132,16 +133,24 @@ Numbers WeightReader::file(ir::FileSourceAttr source, const Place &place) const 
   std::string name = nameAt(source.getTensor().getValue(), place.index);
   if (dummy)
     return drawn(source, name, place);
-  Numbers data = stored(name);
-  if (!data || !source.getScale())
-    return data;
-  if (!place.scheme)
+  if (!source.getScale())
+    return stored(name);
+  if (!place.scheme || place.scheme.getBlock().size() < 2)
     return unsupportedError(name + ": expected a weight with a block scheme, since the tensor has scales");
-  Numbers scale = stored(nameAt(source.getScale().getValue(), place.index));
-  Result<QuantScheme> scheme = schemeOf(place.scheme);
-  if (!scale || !scheme)
-    return scale ? scheme.error() : scale.error();
-  return dequantize(Quantized<float>{std::move(*data), std::move(*scale), *scheme});
+  if (!checkpoint)
+    return stored(name); // its error
+  auto at = [&](mlir::StringAttr part) { return part ? nameAt(part.getValue(), place.index) : std::string(); };
+  Shape shape = place.shape;
+  if (shape.empty()) { // under a slice or a transpose
+    const hf::CheckpointTensor *tensor = checkpoint->find(name);
+    if (source.getPacking() != ir::Packing::Plain || !tensor || tensor->shape().size() != 2)
+      return unsupportedError(name + ": expected a plain matrix of codes, or a recipe that takes the whole of it");
+    shape = tensor->shape();
+  }
+  if (shape.size() != 2)
+    return wrongShape(name, {-1, -1}, shape);
+  return readQuantised(*checkpoint, {name, at(source.getScale()), at(source.getZero()), at(source.getIndex())},
+                       source.getPacking(), place.scheme, shape[0], shape[1]);
 }
 
 /// Numbers at a gain that keeps states alive through many layers: a matrix has deviation 1/sqrt(columns), a

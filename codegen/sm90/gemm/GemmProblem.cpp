@@ -56,10 +56,9 @@ GemmProblem::GemmProblem(Operation *op) : op(op) {
   decode = program ? program.getPhase() == "decode" : shape.rows <= 256;
 }
 
-/// Blocks whose scale is one number for 64 rows and 128 k.
-static std::string whyNotBlocks(RankedTensorType weight) {
+std::string whyNotBlocks(RankedTensorType weight) {
   auto blocked = dyn_cast<ir::BlockedAttr>(schemeOf(weight));
-  if (!blocked || !isa<Float8E4M3FNType>(blocked.getStorage()) || blocked.getBlock().size() < 2)
+  if (!blocked || !isa<Float8E4M3FNType>(blocked.getStorage()) || blocked.getBlock().size() < 2 || blocked.getIndexed())
     return "weights are neither bf16 nor f8E4M3FN with a scale per block";
   auto block = [&](size_t fromEnd) {
     int64_t b = blocked.getBlock()[blocked.getBlock().size() - fromEnd];

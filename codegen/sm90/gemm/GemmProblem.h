@@ -42,6 +42,8 @@ struct GemmProblem {
 
 /// Whether a weight is stored as codes with a scale per block.
 bool isBlockScaled(mlir::RankedTensorType weight);
+/// Why no kernel reads an encoded weight as it is stored, empty if one does: blocks have one scale for 64 rows and 128 k.
+std::string whyNotBlocks(mlir::RankedTensorType weight);
 /// Why the weights `operands` cannot be multiplied on tensor cores, or do not go together; empty if they do.
 std::string whyNotWeights(mlir::Operation *op, llvm::ArrayRef<unsigned> operands);
 

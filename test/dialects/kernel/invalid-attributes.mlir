@@ -50,6 +50,12 @@ func.func private @f(tensor<16x16xbf16, #kernel.packed<#lay, #lay>>)
 // -----
 
 #lay = #kernel.layout<"(n, k) -> [n, k]">
+// expected-error @+1 {{expected a scheme of data and scales alone, which is what kernels read, got #dsv3.blocked<i4, 1x8, f16, zero i8>}}
+func.func private @f(tensor<16x16xbf16, #kernel.packed<#dsv3.blocked<i4, 1x8, f16, zero i8>, #lay, scale = #lay>>)
+
+// -----
+
+#lay = #kernel.layout<"(n, k) -> [n, k]">
 // expected-error @+1 {{expected a scale layout exactly when there is a scheme}}
 func.func private @f(tensor<16x16xbf16, #kernel.packed<#dsv3.blocked<f8E4M3FN, 128x128, f32>, #lay>>)
 
