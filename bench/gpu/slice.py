@@ -32,10 +32,9 @@ def build(args):
     os.makedirs(args.folder, exist_ok=True)
     for name in args.variants:
         with tempfile.TemporaryDirectory() as model:
-            if name == "bf16":
-                config = {k: v for k, v in config.items() if k != "quantization_config"}
+            plain = {k: v for k, v in config.items() if k != "quantization_config"}
             with open(os.path.join(model, "config.json"), "w") as f:
-                json.dump(config, f)
+                json.dump(plain if name == "bf16" else config, f)
             command = [os.path.join(args.bin, "compile-model"), model, "-o", os.path.join(args.folder, name + ".dsv3"), "--force", "--target=sm_90a",
                        "--load-format=dummy", "--op-list", *SIZES, *VARIANTS[name], *args.flag]
             if subprocess.run(command).returncode:
