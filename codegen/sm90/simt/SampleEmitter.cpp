@@ -7,11 +7,13 @@
 // may be kept. The cluster's first block fetches them; the thresholds of top-k and top-p, and the draw itself, are bisections
 // over the bits of a number, one sum over the candidates a step. Where they do not suffice (a flat row), the whole cluster does
 // the same bisections over the row: slower, to the same token. Sums are of integers: no order, no matter how many blocks.
+#include "codegen/sm90/simt/ClusterReduce.h"
 #include "codegen/sm90/simt/SimtEmitter.h"
 #include "runtime/core/TokenChoice.h"
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 
 using namespace mlir;
 
@@ -36,7 +38,7 @@ public:
     Value flags = k.loadScalar(k.i32, k.at(how, offsetof(dsv3_sampling, flags)), /*readOnly=*/true);
     k.when(isSet(flags, DSV3_SAMPLE_ROW), [&] {
       rank = k.clusterRank();
-      scratch = k.shared(kMostWords * 8 * SimtBuilder::kWarp);
+      reduce.emplace(k);
       findGreatest();
       k.when(
           k.lt(magnitude, k.idx(kInfinity)), [&] { choose(isSet(flags, DSV3_SAMPLE_DRAW)); },
@@ -53,7 +55,7 @@ private:
   using State = SmallVector<Value>;
   /// Contribution of one token to a sum, i64, or to a count, i32. `alive`: min-p keeps it; else its weight is 0.
   using Measure = llvm::function_ref<Value(Value key, Value id, Value weight, Value alive)>;
-  enum class Kind { Sum, Count, Most, Least }; ///< sums of i64 and of i32, extremes of unsigned i32
+  using Kind = ClusterReduce::Kind;
   /// A sum over the tokens of a source, the same in all threads that take part.
   using Source = llvm::function_ref<Value(Measure, Kind)>;
   using Vectors = llvm::function_ref<void(Value id, ArrayRef<Value> x, State &state)>;
@@ -80,74 +82,6 @@ private:
   Value pick(Value condition, llvm::function_ref<Value()> a, llvm::function_ref<Value()> c, Type type) {
     return k.pick(type, condition, [&] { return State{a()}; }, [&] { return State{c()}; })[0];
   }
-
-  //===-- Numbers of all threads --------------------------------------------===//
-
-  static bool adds(Kind kind) { return kind == Kind::Sum || kind == Kind::Count; }
-  struct Term {
-    Value value;
-    Kind kind;
-  };
-  static constexpr int64_t kMostWords = 3; ///< terms at a time
-
-  Value ofWarp(const Term &t) {
-    switch (t.kind) {
-    case Kind::Sum: return k.sumWarp64(t.value);
-    case Kind::Count: return k.sumWarp(t.value);
-    case Kind::Most: return k.maxWarpU32(t.value);
-    case Kind::Least: return k.minWarpU32(t.value);
-    }
-    llvm_unreachable("every kind is listed");
-  }
-  Value slot(int64_t term, Value index) { return k.element(k.at(scratch, term * 8 * SimtBuilder::kWarp), index, 8); }
-
-  /// Over the threads of the block, in all of them.
-  State ofBlock(ArrayRef<Term> terms) {
-    k.syncBlock(); // what was there before has been read
-    for (auto [i, t] : llvm::enumerate(terms)) {
-      Value v = ofWarp(t);
-      k.when(k.eq(k.lane(), k.idx(0)), [&, i = i] { k.store(v, slot(int64_t(i), k.warp())); });
-    }
-    k.syncBlock();
-    State all;
-    Value other = k.minI(k.lane(), k.idx(warps - 1));
-    for (auto [i, t] : llvm::enumerate(terms)) {
-      Value v = k.loadScalar(t.value.getType(), slot(int64_t(i), other));
-      all.push_back(ofWarp({adds(t.kind) ? only(k.lt(k.lane(), k.idx(warps)), v) : v, t.kind}));
-    }
-    return all;
-  }
-
-  /// Over all threads of the cluster, in all of them. Lane c of every warp also gets what block c had.
-  struct Combined {
-    State all, byBlock;
-  };
-  Combined ofCluster(ArrayRef<Term> terms) {
-    State mine = ofBlock(terms);
-    Combined result{mine, mine};
-    if (k.cluster == 1) {
-      for (auto [i, t] : llvm::enumerate(terms))
-        if (adds(t.kind))
-          result.byBlock[i] = only(k.eq(k.lane(), k.idx(0)), mine[i]);
-      return result;
-    }
-    if (!board)
-      board = k.shared(kMostWords * 8);
-    k.syncCluster(); // what was there before has been read
-    k.when(k.eq(k.thread(), k.idx(0)), [&] {
-      for (auto [i, v] : llvm::enumerate(mine))
-        k.store(v, k.at(board, int64_t(i) * 8));
-    });
-    k.syncCluster();
-    Value theirs = k.remote(board, k.minI(k.lane(), k.idx(k.cluster - 1)));
-    for (auto [i, t] : llvm::enumerate(terms)) {
-      Value v = k.loadScalar(t.value.getType(), k.at(theirs, int64_t(i) * 8));
-      result.byBlock[i] = adds(t.kind) ? only(k.lt(k.lane(), k.idx(k.cluster)), v) : v;
-      result.all[i] = ofWarp({result.byBlock[i], t.kind});
-    }
-    return result;
-  }
-
 
   /// Float order as unsigned order, and back.
   Value ordered(Value f) {
@@ -213,7 +147,7 @@ private:
     Value group = seen[0];
     for (int64_t mask = 1; mask < 4 * k.cluster; mask *= 2)
       group = k.fmax(group, k.shuffleXor(group, mask));
-    State found = ofCluster({{ordered(seen[0]), Kind::Most}, {ordered(group), Kind::Least}, {seen[1], Kind::Most}}).all;
+    State found = reduce->ofCluster({{ordered(seen[0]), Kind::Most}, {ordered(group), Kind::Least}, {seen[1], Kind::Most}}).all;
     top = k.fadd(fromOrdered(found[0]), k.cf(k.f32, 0)); // never -0
     reach = bits(k.fsub(top, fromOrdered(found[1])));
     magnitude = found[2];
@@ -226,7 +160,7 @@ private:
         state[0] = k.select(bad, k.minI(state[0], k.add(id, int64_t(i))), state[0]);
       }
     });
-    return ofCluster({{first[0], Kind::Least}}).all[0];
+    return reduce->ofCluster({{first[0], Kind::Least}}).all[0];
   }
 
   //===-- Weights ---------------------------------------------------------===//
@@ -277,7 +211,7 @@ private:
         state[1] = k.select(k.eq(bits(below), k.idx(0)), k.minI(state[1], k.add(id, int64_t(i))), state[1]);
       }
     });
-    return ofCluster({{stats[0], Kind::Sum}, {stats[1], Kind::Least}}).all;
+    return reduce->ofCluster({{stats[0], Kind::Sum}, {stats[1], Kind::Least}}).all;
   }
 
   void write(Value writes, const State &v) {
@@ -334,7 +268,7 @@ private:
     keepMasses(sums[0]);
     k.syncBlock();
     Value own = only(k.eq(k.thread(), k.idx(0)), k.loadScalar(k.i32, counter));
-    Combined c = ofCluster({{sums[0], Kind::Sum}, {sums[1], Kind::Count}, {own, Kind::Count}});
+    ClusterReduce::Combined c = reduce->ofCluster({{sums[0], Kind::Sum}, {sums[1], Kind::Count}, {own, Kind::Count}});
     total = c.all[0], left = c.all[1], count = c.all[2], countByBlock = c.byBlock[2];
     return c.byBlock[0];
   }
@@ -358,7 +292,7 @@ private:
     if (k.cluster == 1)
       return drawFromList();
     Value id = pick(isFirst(), [&] { return drawFromList(); }, [&] { return k.idx(kMostI32); }, k.i32);
-    Value known = ofCluster({{k.add(id, 1), Kind::Least}}).all[0]; // -1 as 0, kMostI32 as 2^31: unsigned
+    Value known = reduce->ofCluster({{k.add(id, 1), Kind::Least}}).all[0]; // -1 as 0, kMostI32 as 2^31: unsigned
     return k.add(known, -1);
   }
 
@@ -369,7 +303,7 @@ private:
       Value part = nothing(kind);
       for (const State &s : slots)
         part = k.add(part, measure(s[0], s[1], s[2], s[3]));
-      return ofBlock({{part, kind}})[0];
+      return reduce->ofBlock({{part, kind}})[0];
     };
     Value held = fromList([&](Value, Value, Value w, Value) { return w; }, Kind::Sum);
     Value enough = k.select(nonZero(topK()), atMost(topK(), count), atMostU(k.mulHigh(topP(), total, true), held));
@@ -466,14 +400,14 @@ private:
                            State sums = overRow(/*repeat=*/false, nothing(kind), [&](Value id, ArrayRef<Value> xs, State &state) {
                              weighed(id, xs, [&](Value key, Value token, Value w, Value alive) { state[0] = k.add(state[0], measure(key, token, w, alive)); });
                            });
-                           return ofCluster({{sums[0], kind}}).all[0];
+                           return reduce->ofCluster({{sums[0], kind}}).all[0];
                          };
                          Cut found = select(fromRow, k.idx(kInfinity - 1));
                          State kept = overRange(zero(), [&](Value id, ArrayRef<Value> xs, State &state) {
                            weighed(id, xs, [&](Value key, Value token, Value w, Value) { state[0] = k.add(state[0], only(keeps(found, key, token), w)); });
                          });
                          keepMasses(kept[0]);
-                         return State{found.key, found.id, ofCluster({{kept[0], Kind::Sum}}).byBlock[0]};
+                         return State{found.key, found.id, reduce->ofCluster({{kept[0], Kind::Sum}}).byBlock[0]};
                        },
                        [&] { return State{k.idx(kMostI32), k.idx(kMostI32), byBlock}; });
     Value target = k.mulHigh(random(), k.sumWarp64(cut[2]));
@@ -511,11 +445,10 @@ private:
     Value own = zero();
     for (Value p : parts)
       own = k.add(own, p);
-    Value upTo = k.scanWarp64(own), found = k.shared(4);
+    Value upTo = k.scanWarp64(own), found = k.shared(4), sums = k.shared(8 * SimtBuilder::kWarp);
+    k.when(k.eq(k.lane(), k.idx(SimtBuilder::kWarp - 1)), [&] { k.store(upTo, k.element(sums, k.warp(), 8)); });
     k.syncBlock();
-    k.when(k.eq(k.lane(), k.idx(SimtBuilder::kWarp - 1)), [&] { k.store(upTo, slot(0, k.warp())); });
-    k.syncBlock();
-    Value others = k.loadScalar(k.i64, slot(0, k.minI(k.lane(), k.idx(warps - 1))));
+    Value others = k.loadScalar(k.i64, k.element(sums, k.minI(k.lane(), k.idx(warps - 1)), 8));
     Value running = k.sub(k.add(k.sumWarp64(only(k.lt(k.lane(), k.warp()), others)), upTo), own);
     Value mine = k.bitAnd(atMostU(running, target), k.ult(target, k.add(running, own))), index = k.idx(0);
     for (Value p : parts) {
@@ -535,7 +468,8 @@ private:
   Value top, reach, magnitude;
   Value total, left;                               ///< weight and number of tokens that min-p leaves
   Value count, countByBlock;                       ///< candidates
-  Value scratch, board, masses, candidates, counter; ///< shared memory
+  Value masses, candidates, counter;               ///< shared memory
+  std::optional<ClusterReduce> reduce;
 };
 
 /// kernel.sample: logits, seq, out.
