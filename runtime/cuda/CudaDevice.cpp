@@ -142,7 +142,7 @@ Status CudaDevice::draw(const DummyFill &fill, uint32_t pool) {
     return memory.error();
   if (Status s = gpu->upload(memory->address(), words.data(), words.size() * sizeof(int64_t)); !s)
     return s;
-  uint64_t scalars = 0, at = memory->address(), to = base[pool];
+  uint64_t scalars = base[DSV3_POOL_STEP] - kScalarBytes, at = memory->address(), to = base[pool];
   void *arguments[] = {&scalars, &at, &to};
   cuda::LaunchConfig config{{unsigned(fill.rows()), 1, 1}, {threads, 1, 1}, 0, gpu->stream(), nullptr, 0};
   const Driver &cu = gpu->driver();

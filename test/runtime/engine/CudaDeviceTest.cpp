@@ -3,6 +3,7 @@
 
 #include "FakeArtifact.h"
 #include "FakeModel.h"
+#include "runtime/core/Hash.h"
 #include "runtime/cuda/OpenDevice.h"
 #include "runtime/engine/Engine.h"
 
@@ -404,6 +405,70 @@ TEST_F(Cuda, ADeviceThatTheArtifactLacks) {
   expectRefused(device, ExitCode::Unsupported, HasSubstr("the artifact has no code for cpu, only for sm_90a"), "cpu");
   pretend("no_device");
   expectRefused(device, ExitCode::Unsupported, HasSubstr("expected a GPU, got a driver that finds none"), "auto");
+}
+
+//===-- Weights that are drawn ------------------------------------------===//
+
+/// The first half of the weights is drawn, the second stored.
+struct Drawn : Both {
+  explicit Drawn(bool withKernel = true) {
+    DummyFill fill;
+    fill.tensor = "some.weight";
+    fill.elem = fill.stored = DType::F32;
+    fill.dims = {{0, 1, kHalf, 0, 1}};
+    fill.cols = kHalf;
+    fill.terms = {{0, 1, DummyFill::kMostIndex, 1}};
+    Json &target = manifest["targets"][1];
+    target["weights"]["drawn"] = true;
+    target["weights"]["tensors"] = Json::array({{{"name", "drawn"}, {"offset", 0}, {"bytes", kHalf * 4}, {"draw", Json::array({Json::parse(toJson(fill).dump())})}},
+                                                {{"name", "kept"}, {"offset", kHalf * 4}, {"bytes", kHalf * 4}, {"stored_at", kHalf * 4}}});
+    if (withKernel) {
+      std::string text = ".version 8.7 .entry dummy_fill ", path = "code/sm_90a/kernels/dummy_fill.ptx";
+      std::ofstream(file(path)) << text;
+      target["device"]["kernels"].push_back({{"symbol", "dummy_fill"}, {"ptx", {{"file", path}, {"hash", hashHex(text)}, {"bytes", text.size()}}}});
+    }
+    writeManifest();
+  }
+  static constexpr int64_t kHalf = fake::kWeights / 2;
+};
+
+TEST_F(Cuda, WeightsAreDrawnByTheArtifactsKernel) {
+  Drawn artifact;
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  std::vector<uint32_t> words(fake::kWeights);
+  ASSERT_TRUE(bool(model->device->read({DSV3_POOL_WEIGHTS, 0, 0}, words.size() * 4, words.data())));
+  for (int64_t i = 0; i < Drawn::kHalf; ++i) {
+    EXPECT_EQ(words[size_t(i)], uint32_t(Dummy("some.weight").key()) + uint32_t(i)) << "drawn";
+    EXPECT_EQ(words[size_t(Drawn::kHalf + i)], fake::weight(int(Drawn::kHalf + i))) << "stored";
+  }
+}
+
+TEST_F(Cuda, DrawnWeightsNeedAKernel) {
+  expectRefused(Drawn(false), ExitCode::Unsupported, AllOf(HasSubstr("weight drawn"), HasSubstr("a kernel that draws")));
+}
+
+TEST_F(Cuda, StopsAtLaunchesAndTimesThem) {
+  Both artifact;
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  Device &device = *model->device;
+  dsv3_step_host step{};
+  std::vector<std::pair<uint32_t, bool>> seen;
+  ASSERT_TRUE(bool(device.runByLaunch(0, step, [&](uint32_t launch, bool done) {
+    seen.push_back({launch, done});
+    return Status();
+  })));
+  ASSERT_GT(seen.size(), 2u);
+  for (size_t i = 0; i < seen.size(); ++i)
+    EXPECT_EQ(seen[i], std::make_pair(uint32_t(i / 2), i % 2 == 1));
+  Status stopped = device.runByLaunch(0, step, [](uint32_t launch, bool) { return launch == 1 ? Status(internalError("enough")) : Status(); });
+  ASSERT_FALSE(bool(stopped));
+  EXPECT_THAT(stopped.error().message, HasSubstr("enough"));
+  Result<StepTimes> times = device.time(0, step, 3);
+  ASSERT_TRUE(bool(times)) << times.error().message;
+  EXPECT_EQ(times->launches.size(), seen.size() / 2);
+  EXPECT_EQ(times->total, 500.0) << "the fake's half millisecond";
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "FakeModel.h"
+#include "runtime/core/DummyFill.h"
 #include "runtime/core/TokenChoice.h"
 
 #include <cstring>
@@ -129,6 +130,16 @@ struct Kernel {
                                             {"head", head, 3, 1, false, -1},
                                             {"copy", copy, 2, 0, false, DSV3_SCALAR_TOKENS},
                                             {"sample", sample, 3, 1, false, -1}};
+
+/// words, pool: the low half of the first tensor's key, counted up, in place of numbers. Not a kernel of the module.
+void dummyFill(const void *const *b, const int64_t *, int64_t, int64_t, void *) {
+  const int64_t *words = in<int64_t>(b[0]);
+  auto *to = reinterpret_cast<uint32_t *>(out<char>(b[1]) + words[dsv3::kFillOffset]);
+  int64_t count = words[dsv3::kFillDims + 5 * (int64_t(dsv3::DummyFill::kMaxDims) - 1) + 2];
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = uint32_t(words[dsv3::kFillKeys]) + uint32_t(i);
+}
+[[maybe_unused]] const Kernel kFillKernel = {"dummy_fill", dummyFill, 2, 0, false, DSV3_SCALAR_TOKENS};
 
 } // namespace
 } // namespace fake
