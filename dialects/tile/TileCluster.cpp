@@ -11,15 +11,26 @@ LogicalResult ClusterSumOp::verify() {
   auto isSum = [](RankedTensorType t) { return getFrag(t).getKind() == FragKind::Acc && t.getElementType().isF32(); };
   if (!isSum(from) || !isSum(to))
     return emitOpError() << "T38: expected f32 fragments of kind acc, got " << from << " and " << to;
-  if (via.getShape() != from.getShape() || !via.getElement().isF32() || via.getLayout().getKind() != SmemKind::Frag ||
-      FragKind(via.getLayout().getA()) != FragKind::Acc)
-    return emitOpError() << "T38: expected a buffer of f32 in the register order of " << from << ", got " << via;
   auto kernel = (*this)->getParentOfType<KernelOp>();
   int64_t cluster = kernel ? kernel.getCluster() : 1;
   if (cluster < 2)
     return emitOpError() << "T38: expected a kernel with a cluster of 2 or more, got " << cluster;
   if (to.getDimSize(1) * cluster < from.getDimSize(1))
     return emitOpError() << "T38: expected columns for " << cluster << " blocks that cover " << from.getDimSize(1) << ", got " << to.getDimSize(1);
+  const int64_t rows = from.getDimSize(0), cols = to.getDimSize(1) * cluster;
+  if (via.getShape() != ArrayRef<int64_t>{rows, cols} || !via.getElement().isF32() || via.getLayout().getKind() != SmemKind::Frag ||
+      FragKind(via.getLayout().getA()) != FragKind::Acc)
+    return emitOpError() << "T38: expected a buffer of " << rows << "x" << cols << " f32 in the register order of an accumulator, got " << via;
+  WalkResult shared = kernel.walk([&](ClusterSumOp other) {
+    auto storage = [](Value v) {
+      while (auto view = v.getDefiningOp<ViewOp>())
+        v = view.getSource();
+      return v;
+    };
+    return other != *this && storage(other.getVia()) == storage(getVia()) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (shared.wasInterrupted())
+    return emitOpError() << "T38: expected a buffer of its own: another sum may still be read when this one arrives";
   return success();
 }
 

@@ -526,10 +526,11 @@ def Tile_ClusterSumOp : Tile_Op<"cluster_sum"> {
   let summary = "Sum of a fragment over the blocks of a cluster, in the order of their ranks";
   let description = [{
     `%s = cluster_sum %f via %b : !F, !B -> !S`: the block of rank r gets columns [n r, n (r + 1)) of ((f0 + f1) + f2) + ..., with n
-    the columns of the result; where these lie past the last column it gets nothing (undefined). `via`: a buffer in the register
-    order of the fragment, one per warpgroup, at the same place in all blocks. The role's warpgroups of all blocks meet
-    twice: when all are stored, and when all are read. T38: f32 `acc` in a kernel with a cluster of 2 or more; n a multiple
-    of 8, and n times the cluster's size at least the fragment's columns; no other role of the kernel does it.
+    the columns of the result; where these lie past the last column it gets nothing (undefined). `via`: a buffer of n columns
+    per block in register order, one per warpgroup and sum, at the same place in all blocks, where the others' columns
+    arrive. A warp waits until those of the same warp of all blocks are there, and from the second time on first until all
+    have read the time before. T38: f32 `acc` in a kernel with a cluster of 2 or more; n a multiple of 8, and n times the
+    cluster's size at least the fragment's columns; every block comes here equally often.
   }];
   let arguments = (ins Tile_Frag:$value, Tile_Buf:$via);
   let results = (outs Tile_Frag:$result);

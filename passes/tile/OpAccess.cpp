@@ -16,7 +16,7 @@ std::vector<WarpAccess> accesses(Operation *op, BufType buf) {
   if (auto store = dyn_cast<StoreOp>(op))
     return accessesOf(fragment(store.getValue().getType()), buf.getElementBits(), layout, store.getTrans(), true);
   if (auto sum = dyn_cast<ClusterSumOp>(op)) // a buffer per warpgroup: the last two dims
-    return accessesOf(fragment(sum.getValue().getType()), buf.getElementBits(),
+    return accessesOf(getFrag(sum.getValue().getType()).fragmentOf(buf.getShape().take_back(2)), buf.getElementBits(),
                       BufType::get(buf.getContext(), buf.getShape().take_back(2), buf.getElement(), buf.getLayout()).getSmem(), false, true);
   if (auto write = dyn_cast<WriteOp>(op))
     return restagingOf(cast<RankedTensorType>(write.getValue().getType()).getShape()[1], layout, write.getTrans());

@@ -33,7 +33,7 @@ void ColsKernel::build(StringRef symbol) {
     // Weights that are loaded to registers are read by every warp, others by wgmma alone.
     ring = k.ring("wx", s.stages, bufs, {"mma"}, expands() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
     for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i) // partial sums
-      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.tokens}, k.f32)));
+      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.summed() * s.split}, k.f32)));
     if (spec.staged())
       stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
     allocate();
@@ -59,10 +59,10 @@ void ColsKernel::addWeightParams(SmallVectorImpl<Type> &types, bool stacked) {
 }
 
 // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
-int64_t ColsKernel::producerRegs() const { return s.warpgroups == 1 ? 0 : s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40; }
+int64_t ColsKernel::producerRegs() const { return s.warpgroups == 1 ? 0 : s.warpgroups == 3 ? (s.split > 1 ? 56 : 40) : s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40; }
 int64_t ColsKernel::consumerRegs() const {
   bool cluster = s.split > 1;
-  return s.warpgroups == 1 ? 0 : s.warpgroups == 4 ? (cluster ? 104 : 112) : (cluster ? 224 : 232);
+  return s.warpgroups == 1 ? 0 : s.warpgroups == 3 ? 152 : s.warpgroups == 4 ? (cluster ? 104 : 112) : (cluster ? 224 : 232);
 }
 
 /// [from, to) of the item's part: whole units, the last part ends at K.
@@ -206,7 +206,7 @@ Values ColsKernel::multiplyScaled(const ColsItem &item, Value g, Value slot) {
 void ColsKernel::finish(const ColsItem &item, Value g, Values sums) {
   Value row = item.row, rows = item.rows;
   for (auto [sum, buffer] : llvm::zip(sums, exchange))
-    sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.tokens}, k.f32), buffer, {g}), s.summed());
+    sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.summed() * s.split}, k.f32), buffer, {g}), s.summed());
   if (item.part) {
     Value first = k.mul(item.part, s.summed());
     row = k.add(row, first), rows = k.sub(k.min(rows, s.tokens), first);

@@ -18,9 +18,10 @@ struct GpuModel {
   double memory = 4.2e12;        ///< bytes/s
   double l2 = 8.5e12;            ///< bytes/s
   double smLoad = 95e9;          ///< bytes/s that one SM's copies reach
-  /// Clusters that run at once with a block per SM. A cluster stays inside one of the processor groups, which have 16 or 18
-  /// SMs: what is left over by fours and eights is lost.
-  int64_t clusters(int64_t size) const { return size <= 2 ? sms / size : (sms - sms % 16) / size; }
+  /// Clusters that run at once with a block per SM. A cluster stays inside one of the processor groups, which have up to 18
+  /// SMs, some fewer: what is left over by fours and eights is lost. Measured (cuOccupancyMaxActiveClusters); a cluster too
+  /// many runs after all others, and the launch takes twice as long.
+  int64_t clusters(int64_t size) const { return size <= 2 ? sms / size : size <= 4 ? 30 : 15; }
 };
 
 /// The numbers of a product y[rows, n] = x[rows, k] w[n, k]^T.
@@ -56,7 +57,7 @@ struct ColsSchedule {
   /// Room to turn results to rows of bf16: 16 weight rows a warp.
   int64_t stagingBytes() const { return 4 * warpgroups * stagedTokens() * 32; }
   /// Partial sums of a split, and the barriers of their exchange.
-  int64_t exchangeBytes(int64_t weights) const { return split > 1 ? weights * bm() * tokens * 4 + 32 * warpgroups : 0; }
+  int64_t exchangeBytes(int64_t weights) const { return split > 1 ? weights * (bm() * summed() * split * 4 + 80 * warpgroups) : 0; }
 };
 
 /// Seconds of a launch with this schedule.

@@ -95,12 +95,11 @@ LogicalResult placeBytes(tile::KernelOp kernel) {
       gate->setAttr(plan::kOffset, b.getI64IntegerAttr(at));
       at += 8;
     }
-  for (auto role : kernel.getBody().getOps<tile::RoleOp>()) {
-    if (!role.walk([](tile::ClusterSumOp) { return WalkResult::interrupt(); }).wasInterrupted())
-      continue;
-    role->setAttr(plan::kCluster, b.getI64IntegerAttr(at));
-    at += clusterBytes(role.getWarpgroups());
-  }
+  for (auto role : kernel.getBody().getOps<tile::RoleOp>())
+    role.walk([&](tile::ClusterSumOp sum) {
+      sum->setAttr(plan::kCluster, b.getI64IntegerAttr(at));
+      at = static_cast<int64_t>(llvm::alignTo(at + clusterBytes(role.getWarpgroups()), 8));
+    });
   if (at > kMaxBytes)
     return kernel.emitOpError("T1: expected at most ") << kMaxBytes << " bytes of shared memory, got " << at << ": " << describe(requests);
   kernel->setAttr(plan::kBytes, b.getI64IntegerAttr(at));

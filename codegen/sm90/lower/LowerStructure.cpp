@@ -124,10 +124,9 @@ void KernelLowering::initialiseBarriers() {
       if (isa<tile::TmaType>(arg.getType()))
         ptx.prefetchMap(scalar(arg));
   }
+  ptx.barrierAll();
   if (kernel.getCluster() > 1)
-    ptx.clusterSync();
-  else
-    ptx.barrierAll();
+    ptx.clusterSyncRelaxed(); // other blocks' barriers too: the fence above is all that these need
 }
 
 LogicalResult KernelLowering::lowerRoles() {

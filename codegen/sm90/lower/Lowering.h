@@ -30,12 +30,13 @@ constexpr llvm::StringLiteral kOffsets = "tile.offsets";   ///< ring: offset of 
 constexpr llvm::StringLiteral kBarriers = "tile.barriers"; ///< ring: offset of its first mbarrier
 constexpr llvm::StringLiteral kId = "tile.id";             ///< gate: named barrier; role: the first of its warpgroups
 constexpr llvm::StringLiteral kMemory = "tile.memory";     ///< gate, from its kernel: an mbarrier, at `tile.offset`
-constexpr llvm::StringLiteral kCluster = "tile.cluster";   ///< role with cluster_sum: offset of its barriers and phases
+constexpr llvm::StringLiteral kCluster = "tile.cluster";   ///< cluster_sum: offset of its barriers and counts
 constexpr llvm::StringLiteral kBytes = "tile.smem";        ///< kernel: bytes of dynamic shared memory
 } // namespace plan
 
-/// Shared memory of `cluster_sum`: per warpgroup two mbarriers (all have stored, all have read), then a phase per warp.
-constexpr int64_t clusterBytes(int64_t warpgroups) { return warpgroups * (2 * 8 + 4 * 4); }
+/// Shared memory of a `cluster_sum`: an mbarrier per warp that counts what arrives, one that says that all have read, and
+/// how often the warp came here.
+constexpr int64_t clusterBytes(int64_t warpgroups) { return 4 * warpgroups * (8 + 8 + 4); }
 
 /// Machine registers of a fragment.
 struct FragmentRegs {

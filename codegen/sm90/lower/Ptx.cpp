@@ -167,6 +167,10 @@ void Ptx::clusterSync() {
   intrinsic("barrier.cluster.arrive.aligned", {});
   intrinsic("barrier.cluster.wait.aligned", {});
 }
+void Ptx::clusterSyncRelaxed() {
+  intrinsic("barrier.cluster.arrive.relaxed.aligned", {});
+  intrinsic("barrier.cluster.wait.aligned", {});
+}
 void Ptx::launchDependents() { ptx("griddepcontrol.launch_dependents;", "", {}, {}); }
 void Ptx::waitForDependencies() { ptx("griddepcontrol.wait;", "", {}, {}); }
 
@@ -184,15 +188,16 @@ void Ptx::mbarrierArriveRemote(Value bar, Value rank, Value predicate) {
   ptx("{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; @$2 mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [a]; }", "r,r,b", {},
       {bar, rank, predicate});
 }
-void Ptx::mbarrierReleaseRemote(Value bar, Value rank, Value predicate) {
-  ptx("{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; @$2 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }", "r,r,b", {},
-      {bar, rank, predicate});
-}
 void Ptx::mbarrierWaitCluster(Value bar, Value parity) {
   ptx("{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1, 10000000; @p bra.uni DONE; bra.uni AGAIN; DONE: }",
       "r,r", {}, {bar, parity});
 }
-void Ptx::mbarrierExpect(Value bar, Value bytes) { ptx("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [$0], $1; }", "r,r", {}, {bar, bytes}); }
+void Ptx::mbarrierExpect(Value bar, Value bytes, Value predicate) {
+  Regs operands = {bar, bytes};
+  if (predicate)
+    operands.push_back(predicate);
+  ptx(std::string("{ .reg .b64 t; ") + (predicate ? "@$2 " : "") + "mbarrier.arrive.expect_tx.shared.b64 t, [$0], $1; }", predicate ? "r,r,b" : "r,r", {}, operands);
+}
 void Ptx::mbarrierAddBytes(Value bar, Value bytes) { ptx("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", "r,r", {}, {bar, bytes}); }
 
 // Bulk copies
@@ -309,11 +314,16 @@ Regs Ptx::ldShared(Value smem, int64_t offset, int64_t words) {
   SmallVector<Type> types(words, b.getI32Type());
   return ptx("ld.shared" + vectorSuffix(words) + ".b32 " + braced(0, words) + ", " + at(words, offset) + ";", repeated("=r", words) + ",r", types, smem);
 }
-Regs Ptx::ldSharedRemote(Value smem, Value rank, int64_t offset, int64_t words) {
-  SmallVector<Type> types(words, b.getI32Type());
-  return ptx("{ .reg .b32 a; mapa.shared::cluster.u32 a, $" + std::to_string(words) + ", $" + std::to_string(words + 1) + "; ld.shared::cluster" +
-                 vectorSuffix(words) + ".b32 " + braced(0, words) + ", [a+" + std::to_string(offset) + "]; }",
-             repeated("=r", words) + ",r,r", types, {smem, rank});
+Value Ptx::mapRemote(Value smem, int64_t rank) {
+  return ptx("mapa.shared::cluster.u32 $0, $1, " + std::to_string(rank) + ";", "=r,r", {b.getI32Type()}, smem)[0];
+}
+void Ptx::stAsync(Value remote, int64_t offset, ValueRange words, Value remoteBar) {
+  Regs operands = {remote};
+  operands.append(words.begin(), words.end());
+  operands.push_back(remoteBar);
+  ptx("st.async.shared::cluster.mbarrier::complete_tx::bytes" + vectorSuffix(words.size()) + ".b32 " + at(0, offset) + ", " + braced(1, words.size()) +
+          ", [$" + std::to_string(operands.size() - 1) + "];",
+      letters(operands), {}, operands);
 }
 void Ptx::stShared(Value smem, int64_t offset, ValueRange words, Value predicate) {
   Regs operands = {smem};

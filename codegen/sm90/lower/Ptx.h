@@ -64,7 +64,8 @@ public:
   void barrierSync(mlir::Value id, int64_t threads);             ///< named, ids 1..15
   void barrierArrive(mlir::Value id, int64_t threads);
   void warpSync();
-  void clusterSync();
+  void clusterSync();        ///< all threads of the cluster; orders memory, which costs a full barrier of it
+  void clusterSyncRelaxed(); ///< orders nothing but what a fence before it does
   void launchDependents();
   void waitForDependencies();
 
@@ -75,10 +76,8 @@ public:
   void mbarrierArrive(mlir::Value bar, mlir::Value predicate);
   /// In the block of rank `rank` of the cluster; relaxed, as a release there is a full memory barrier.
   void mbarrierArriveRemote(mlir::Value bar, mlir::Value rank, mlir::Value predicate);
-  /// As above, but what this thread wrote before is seen by who waits with `mbarrierWaitCluster`.
-  void mbarrierReleaseRemote(mlir::Value bar, mlir::Value rank, mlir::Value predicate);
-  void mbarrierWaitCluster(mlir::Value bar, mlir::Value parity);
-  void mbarrierExpect(mlir::Value bar, mlir::Value bytes); ///< arrives and adds bytes
+  void mbarrierWaitCluster(mlir::Value bar, mlir::Value parity); ///< and sees what other blocks stored with `stAsync`
+  void mbarrierExpect(mlir::Value bar, mlir::Value bytes, mlir::Value predicate = {}); ///< arrives and adds bytes
   void mbarrierAddBytes(mlir::Value bar, mlir::Value bytes); ///< adds bytes, does not arrive
 
   // Bulk copies. Coordinates innermost first.
@@ -113,7 +112,9 @@ public:
   // Shared memory. Words are i32; `offset` is a constant that goes into the instruction.
   Regs ldShared(mlir::Value smem, int64_t offset, int64_t words);
   void stShared(mlir::Value smem, int64_t offset, mlir::ValueRange words, mlir::Value predicate = {});
-  Regs ldSharedRemote(mlir::Value smem, mlir::Value rank, int64_t offset, int64_t words); ///< of another block of the cluster
+  mlir::Value mapRemote(mlir::Value smem, int64_t rank); ///< the address of the same place in another block of the cluster
+  /// To mapped addresses of one block: stores, and counts the bytes on the mbarrier once they are there.
+  void stAsync(mlir::Value remote, int64_t offset, mlir::ValueRange words, mlir::Value remoteBar);
   mlir::Value ldShared16(mlir::Value smem, int64_t offset); ///< i32, zero extended
   mlir::Value ldShared8(mlir::Value smem, int64_t offset);
   void stShared16(mlir::Value smem, int64_t offset, mlir::Value word); ///< the low half

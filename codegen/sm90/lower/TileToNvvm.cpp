@@ -33,7 +33,7 @@ LogicalResult KernelLowering::run() {
   if (failed(lowerRoles()))
     return failure();
   ptx.setLoc(kernel.getLoc());
-  if (kernel.getCluster() > 1)
+  if (llvm::any_of(rings, [&](auto &entry) { return isRemote(cast<tile::RingAttr>(entry.first)); }))
     ptx.clusterSync(); // a block must not end while another may still arrive at its barriers
   LLVM::ReturnOp::create(b, kernel.getLoc(), ValueRange());
   return success();

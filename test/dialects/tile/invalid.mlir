@@ -796,10 +796,40 @@ func.func @f(%m: tensor<64xi1, #tile.frag<row>>) {
 
 !Sum = tensor<64x16xf32, #tile.frag<acc>>
 !Half = tensor<64x8xf32, #tile.frag<acc>>
-func.func @f(%f: !Sum, %b: !tile.buf<64x16xf32>) {
-  // expected-error @+1 {{T38: expected a buffer of f32 in the register order of 'tensor<64x16xf32, #tile.frag<acc>>', got '!tile.buf<64x16xf32>'}}
-  %s = tile.cluster_sum %f via %b : !Sum, !tile.buf<64x16xf32> -> !Half
-  return
+tile.kernel @k(%g: !tile.gmem<?x?xf32>) cluster(2) {
+  %b = alloc : !tile.buf<64x16xf32>
+  role @a warpgroups(1) {
+    %f = read %g[0, 0] : !tile.gmem<?x?xf32> -> !Sum
+    // expected-error @+1 {{T38: expected a buffer of 64x16 f32 in the register order of an accumulator, got '!tile.buf<64x16xf32>'}}
+    %s = cluster_sum %f via %b : !Sum, !tile.buf<64x16xf32> -> !Half
+  }
+}
+
+// -----
+
+!Sum = tensor<64x8xf32, #tile.frag<acc>>
+tile.kernel @k(%g: !tile.gmem<?x?xf32>) cluster(4) {
+  %b = alloc : !tile.buf<64x8xf32, frag<acc>>
+  role @a warpgroups(1) {
+    %f = read %g[0, 0] : !tile.gmem<?x?xf32> -> !Sum
+    // expected-error @+1 {{T38: expected a buffer of 64x32 f32 in the register order of an accumulator, got '!tile.buf<64x8xf32, frag<acc>>'}}
+    %s = cluster_sum %f via %b : !Sum, !tile.buf<64x8xf32, frag<acc>> -> !Sum
+  }
+}
+
+// -----
+
+!Sum = tensor<64x16xf32, #tile.frag<acc>>
+!Half = tensor<64x8xf32, #tile.frag<acc>>
+!B = !tile.buf<64x16xf32, frag<acc>>
+tile.kernel @k(%g: !tile.gmem<?x?xf32>) cluster(2) {
+  %b = alloc : !B
+  role @a warpgroups(1) {
+    %f = read %g[0, 0] : !tile.gmem<?x?xf32> -> !Sum
+    // expected-error @+1 {{T38: expected a buffer of its own: another sum may still be read when this one arrives}}
+    %s = cluster_sum %f via %b : !Sum, !B -> !Half
+    %t = cluster_sum %f via %b : !Sum, !B -> !Half
+  }
 }
 
 // -----

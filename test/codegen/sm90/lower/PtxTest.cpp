@@ -69,7 +69,7 @@ TEST_F(PtxBuilder, Synchronisation) {
     p.mbarrierAddBytes(bar, n);
     p.mbarrierArrive(bar, lane0);
     p.mbarrierArriveRemote(bar, p.i32(1), lane0);
-    p.mbarrierReleaseRemote(bar, p.i32(1), lane0);
+    p.mbarrierExpect(bar, n, lane0);
     p.mbarrierWaitCluster(bar, p.bitAnd(n, 1));
     p.mbarrierWait(bar, p.bitAnd(n, 1));
     p.mbarrierWait(p.add(bar, 8), p.bitAnd(n, 1));
@@ -77,6 +77,7 @@ TEST_F(PtxBuilder, Synchronisation) {
     p.barrierArrive(p.i32(4), 128);
     p.warpSync();
     p.clusterSync();
+    p.clusterSyncRelaxed();
     p.launchDependents();
     p.waitForDependencies();
     mlir::Value x = p.uniform(n);
@@ -160,7 +161,7 @@ TEST_F(PtxBuilder, Memory) {
       p.stShared(n, 16, y, some);
       p.stGlobal(global, 32, z);
     }
-    p.stShared(n, 0, p.ldSharedRemote(n, p.i32(1), 64, 4));
+    p.stAsync(p.mapRemote(n, 1), 64, p.ldShared(n, 0, 4), p.mapRemote(n, 1));
     for (int64_t count : {1, 2, 4})
       for (bool transpose : {false, true})
         p.stMatrix(n, 64, p.ldMatrix(n, 128, count, transpose), transpose);

@@ -10,7 +10,9 @@ tile.kernel @multicast(%ta: !tile.tma<?x?xbf16, box 64x64, sw128>) cluster(2) {
   // Free barriers count the warps of both blocks.
   // CHECK-COUNT-2: mbarrier.init.shared.b64 [$0], 1;
   // CHECK-COUNT-2: mbarrier.init.shared.b64 [$0], 8;
-  // CHECK: llvm.nvvm.barrier.cluster.arrive.aligned
+  // CHECK: fence.mbarrier_init.release.cluster
+  // CHECK: llvm.nvvm.barrier.cta.sync.aligned.all
+  // CHECK: llvm.nvvm.barrier.cluster.arrive.relaxed.aligned
   // CHECK: llvm.nvvm.barrier.cluster.wait.aligned
   %r = ring #r
   role @load producer regs(56) {
@@ -42,21 +44,33 @@ tile.kernel @multicast(%ta: !tile.tma<?x?xbf16, box 64x64, sw128>) cluster(2) {
 !X = !tile.buf<64x16xf32, frag<acc>>
 // CHECK-LABEL: llvm.func @sum(
 tile.kernel @sum(%g: !tile.gmem<?x16xf32>, %o: !tile.gmem<?x8xf32>) cluster(2) {
-  // Two barriers that the 4 warps of both blocks meet at.
-  // CHECK-COUNT-2: mbarrier.init.shared.b64 [$0], 8;
+  // Per warp: a barrier for what arrives, one for who has read, and a count.
+  // CHECK: mbarrier.init.shared.b64 [$0], 1;
+  // CHECK: mbarrier.init.shared.b64 [$0], 2;
+  // CHECK: st.shared.b32
   %x = alloc : !X
   role @mma warpgroups(1) as %i {
     %c0 = arith.constant 0 : i32
     %f = read %g[%c0, %c0] : !tile.gmem<?x16xf32> -> !F
-    // CHECK-COUNT-2: st.shared.v4.b32
-    // CHECK: mbarrier.arrive.release.cluster
+    // All have read the sum before; the first time nobody arrives, and the parity passes.
+    // CHECK: mbarrier.arrive.relaxed.cluster
+    // CHECK: mbarrier.try_wait.parity.shared
+    // Eight columns to each block, itself too. No release at cluster scope, no load from another block.
+    // CHECK: mapa.shared::cluster.u32 $0, $1, 0;
+    // CHECK: st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32
+    // CHECK: mapa.shared::cluster.u32 $0, $1, 1;
+    // CHECK: st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32
+    // CHECK-NOT: arrive.release.cluster
+    // CHECK-NOT: ld.shared::cluster
+    // CHECK: mbarrier.arrive.expect_tx
     // CHECK: mbarrier.try_wait.parity.acquire.cluster
-    // CHECK: mapa{{.*}} ld.shared::cluster.v4.b32
-    // CHECK: mapa{{.*}} ld.shared::cluster.v4.b32
-    // CHECK: arith.addf
-    // CHECK: mbarrier.arrive.release.cluster
-    // CHECK: mbarrier.try_wait.parity.acquire.cluster
+    // CHECK: ld.shared.v4
+    // CHECK: ld.shared.v4
+    // CHECK-COUNT-4: arith.addf
     %s = cluster_sum %f via %x : !F, !X -> !H
     write %s, %o[%c0, %c0] : !H, !tile.gmem<?x8xf32>
   }
+  // Nobody writes to a block that has its sums: it may end.
+  // CHECK-NOT: barrier.cluster
+  // CHECK: llvm.return
 }
