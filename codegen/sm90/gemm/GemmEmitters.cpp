@@ -71,6 +71,11 @@ public:
       return "few tokens take weights as M";
     if (p.split() > 1)
       return "weights of few rows share K over a cluster, which takes weights as M";
+    if (p.blockScaled || p.shape.n >= kNarrow || p.shape.k < kLong)
+      return p.whyIllegal();
+    // Too few tiles of tokens to fill the GPU. The sums are the same either way, bit for bit.
+    if (estimate(p.shape, chooseCols(p.shape, 1, 256)) < estimate(p.shape, chooseRows(p.shape)))
+      return "narrow tiles of tokens fill the GPU better, which takes weights as M";
     return p.whyIllegal();
   }
 
@@ -115,6 +120,8 @@ protected:
   }
 
 private:
+  static constexpr int64_t kNarrow = 1024; ///< rows of weights from which wide tiles fill the GPU
+  static constexpr int64_t kLong = 2048;   ///< K from which it matters that they do not
   static RowsSchedule scheduleOf(Operation *op) {
     return {param(op, "warpgroups"), param(op, "bn"), param(op, "bk"), param(op, "stages"), param(op, "group")};
   }

@@ -120,11 +120,11 @@ private:
         k.write(value, out, {m, first}, left, k.sub(k.ci(spec.n), first));
         continue;
       }
-      int64_t piece = spec.n % s.bn == 0 ? width : 64;
-      for (int64_t c = 0; c < width; c += piece) {
+      bool whole = spec.n % s.bn == 0;
+      for (int64_t c = 0, piece; c < width; c += piece) {
+        piece = whole ? std::max<int64_t>((width - c) / 32 * 32, std::min<int64_t>(width - c, 32)) : 64; // 16 bytes a thread by 32
         Value column = k.add(first, c);
-        Value some = spec.n % s.bn == 0 ? left : k.select(k.lt(column, spec.n), left, k.ci(0));
-        k.write(k.slice(value, c, piece), out, {m, column}, some);
+        k.write(k.slice(value, c, piece), out, {m, column}, whole ? left : k.select(k.lt(column, spec.n), left, k.ci(0)));
       }
     }
   }

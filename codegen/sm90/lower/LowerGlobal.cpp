@@ -64,7 +64,8 @@ Value KernelLowering::globalAddress(Value gmem, ArrayRef<OpFoldResult> coords) {
 }
 
 LogicalResult KernelLowering::lowerCount(tile::CountOp op) {
-  set(op.getResult(), {uniform(ptx.ldGlobal(scalar(op.getScalars()), 8 * op.getIndex(), 1)[0])});
+  Value ahead = counts.lookup(op);
+  set(op.getResult(), {uniform(ahead ? ahead : ptx.ldGlobal(scalar(op.getScalars()), 8 * op.getIndex(), 1)[0])});
   return success();
 }
 

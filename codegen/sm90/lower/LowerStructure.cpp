@@ -80,6 +80,10 @@ LogicalResult KernelLowering::createFunction() {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 3);
   Value base = LLVM::AddressOfOp::create(b, kernel.getLoc(), pointer, kSharedSymbol);
   smem = LLVM::PtrToIntOp::create(b, kernel.getLoc(), b.getI32Type(), base);
+  // On their way while barriers are made ready: nearly everything that follows waits for them.
+  for (auto op : kernel.getBody().getOps<tile::CountOp>())
+    if (isa<BlockArgument>(op.getScalars()))
+      counts[op] = ptx.ldGlobal(scalar(op.getScalars()), 8 * op.getIndex(), 1)[0];
   initialiseBarriers();
   return success();
 }

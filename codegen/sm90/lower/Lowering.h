@@ -226,6 +226,7 @@ private:
   // Set at the function's entry.
   mlir::Value tid, warpgroup, smem;
   llvm::DenseMap<mlir::Attribute, tile::RingOp> rings;
+  llvm::DenseMap<mlir::Operation *, mlir::Value> counts; ///< loaded at the kernel's start
   llvm::DenseMap<mlir::Operation *, Regs> work; ///< what a schedule computed
 
   // Of the role being lowered.

@@ -53,6 +53,7 @@ TEST(GemmCode, Prefill) {
   check({.n = 576, .k = 7168}, "prefill", 4096);
   check({.n = 2112, .k = 7168}, "prefill", 512);
   check({.n = 256, .k = 7168, .out = "f32"}, "prefill", 512);
+  check({.n = 7168, .k = 2048}, "prefill", 512); // 224 columns
   check({.n = 18432, .k = 7168, .gated = true}, "prefill", 4096);
 }
 

@@ -28,6 +28,19 @@ TEST(GemmSchedule, SplitDependsOnTheWeightAlone) {
     }
 }
 
+TEST(GemmSchedule, NoClusterWaitsForAnother) {
+  const GpuModel gpu;
+  for (auto [n, k] : kWeights)
+    for (int64_t weights : {1, 2})
+      for (int64_t rows : {1, 8, 64, 128}) {
+        GemmShape p = shape(rows, n, k, weights);
+        int64_t split = splitOfWeight(p);
+        ColsSchedule s = chooseCols(p, split, 256);
+        int64_t items = (n + s.bm() - 1) / s.bm() * ((rows + s.tokens - 1) / s.tokens);
+        EXPECT_TRUE(split == 1 || items <= gpu.clusters(split)) << n << " x " << k << ", " << rows << " rows: " << items << " clusters of " << split;
+      }
+}
+
 TEST(GemmSchedule, FitsSharedMemoryAndRegisters) {
   const GpuModel gpu;
   for (auto [n, k] : kWeights)
@@ -53,6 +66,22 @@ TEST(GemmSchedule, ManyTokensTakeTheWideTile) {
   EXPECT_EQ(s.bm(), 128);
   EXPECT_EQ(s.bn, 256);
   EXPECT_EQ(s.stages, 4);
+}
+
+TEST(GemmSchedule, WidthFillsTheMultiprocessors) {
+  EXPECT_EQ(chooseRows(shape(512, 7168, 16384)).bn, 224);  // 128 tiles of 132, where 256 makes 112
+  EXPECT_EQ(chooseRows(shape(4096, 576, 7168)).bn, 144);   // 128, where 192 makes 96
+  EXPECT_EQ(chooseRows(shape(8192, 8192, 8192)).bn, 256);  // 15.5 rounds: the widest reads least
+  EXPECT_EQ(chooseRows(shape(512, 600, 7168)).bn % 64, 0); // an edge cuts pieces of 64
+}
+
+TEST(GemmSchedule, FewTilesTakeWeightsAsM) {
+  for (auto [rows, n] : {std::pair<int64_t, int64_t>{512, 256}, {4096, 256}, {512, 576}}) {
+    GemmShape p = shape(rows, n, 7168);
+    EXPECT_LT(estimate(p, chooseCols(p, 1, 256)), estimate(p, chooseRows(p))) << rows << " x " << n;
+  }
+  GemmShape p = shape(4096, 576, 7168);
+  EXPECT_LT(estimate(p, chooseRows(p)), estimate(p, chooseCols(p, 1, 256)));
 }
 
 TEST(GemmSchedule, TokenTileFollowsTheCapacity) {

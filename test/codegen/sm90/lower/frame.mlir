@@ -6,6 +6,8 @@
 // CHECK-LABEL: llvm.func @gemm(%{{[^:]*}}: !llvm.ptr<1>, %{{[^:]*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant}
 // Pitfall 6: setmaxnreg is ignored without the number of threads and a minimum of blocks.
 // CHECK-SAME: dsv3.smem = 229440 : i64, dsv3.stages = 4 : i64, nvvm.kernel, nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 384, 1, 1>
+// Counts are on their way while barriers are made.
+// CHECK: ld.global.nc.b32
 // One arrival of the producer, one of each consumer warpgroup.
 // CHECK: scf.if
 // CHECK-COUNT-4: mbarrier.init.shared.b64 [$0], 1;
@@ -14,7 +16,6 @@
 // CHECK-COUNT-3: prefetch.tensormap
 // CHECK: llvm.nvvm.barrier.cta.sync.aligned.all
 // The work is computed by all threads and made uniform: a bound that differs in a warp is a divergent path (pitfall 11).
-// CHECK: ld.global.nc.b32
 // CHECK: llvm.nvvm.shfl.sync.idx.i32
 
 // The producer: one thread, no shuffle (pitfall 14).
