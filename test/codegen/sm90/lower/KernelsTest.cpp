@@ -7,6 +7,8 @@
 #include "codegen/sm90/lower/TilePasses.h"
 #include "test/codegen/sm90/gemm/GemmHarness.h"
 
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -85,7 +87,10 @@ struct Attention {
   OwningOpRef<ModuleOp> module;
 
   explicit Attention(llvm::function_ref<void(TileBuilder &)> build) {
-    context.loadDialect<arith::ArithDialect, math::MathDialect, scf::SCFDialect, LLVM::LLVMDialect, tile::TileDialect>();
+    DialectRegistry registry; // helper functions of a kernel are inlined
+    func::registerInlinerExtension(registry);
+    context.appendDialectRegistry(registry);
+    context.loadDialect<arith::ArithDialect, math::MathDialect, scf::SCFDialect, LLVM::LLVMDialect, tile::TileDialect, func::FuncDialect>();
     OpBuilder builder(&context);
     module = ModuleOp::create(builder.getUnknownLoc());
     builder.setInsertionPointToEnd(module->getBody());
