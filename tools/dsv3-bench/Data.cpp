@@ -94,7 +94,8 @@ Result<CaseData> CaseData::make(const Pack &pack, const Case &c, int64_t sets) {
 
 Status CaseData::makeWeights() {
   for (const Buffer &b : c->buffers) {
-    if (b.role != Role::Weight)
+    bool rows = b.role == Role::Input && b.isQuantised();
+    if (b.role != Role::Weight && !rows)
       continue;
     Result<RandomWeight> w = internalError("");
     if (b.name == "table" && c->op != "embed") { // cos and sin
@@ -273,6 +274,8 @@ double CaseData::logit(const Buffer &buffer, int64_t i, double normal) const {
 }
 
 double CaseData::input(const Buffer &buffer, int64_t i) const {
+  if (buffer.isQuantised())
+    return weight(buffer.name).value(i / buffer.shape.back(), i % buffer.shape.back());
   static const Normal bf16(DType::BF16, 0, 1), f32(DType::F32, 0, 1);
   if (buffer.name == "keys" || buffer.name == "values") { // [block, head, 64, lanes]: zero past the context, as kv_expand leaves them
     int64_t lanes = buffer.shape[3], slot = i / lanes % kPage, block = i / (lanes * kPage * buffer.shape[1]);
@@ -281,6 +284,24 @@ double CaseData::input(const Buffer &buffer, int64_t i) const {
   }
   double v = (buffer.elem == DType::F32 ? f32 : bf16).value(seedOf(buffer.name), uint64_t(i));
   return c->op == "sample" ? logit(buffer, i, v) : v;
+}
+
+/// Rows of the step; of routed rows all of its pairs; of expanded keys all blocks.
+int64_t CaseData::filledRows(const Buffer &buffer) const {
+  int64_t rows = buffer.shape[0];
+  bool perToken = rows % entry.tokens == 0 && buffer.name != "keys" && buffer.name != "values";
+  return perToken ? rows / entry.tokens * entry.rows : rows;
+}
+
+/// Codes and scales of rows past the step are NaN, as plain numbers are.
+std::vector<uint8_t> CaseData::quantisedRows(const Buffer &buffer) const {
+  std::vector<uint8_t> out = weight(buffer.name).pack();
+  for (const Part &part : buffer.parts) {
+    int64_t rowBytes = part.bytes / buffer.shape[0];
+    auto first = out.begin() + part.offset;
+    std::fill(first + filledRows(buffer) * rowBytes, first + part.bytes, uint8_t(0xff));
+  }
+  return out;
 }
 
 std::vector<uint8_t> CaseData::bytes(const Buffer &buffer, int64_t set) const {
@@ -293,12 +314,11 @@ std::vector<uint8_t> CaseData::bytes(const Buffer &buffer, int64_t set) const {
     return cache(buffer);
   if (buffer.elem == DType::I32)
     return ids(buffer, set);
+  if (buffer.isQuantised())
+    return quantisedRows(buffer);
   std::vector<uint8_t> out(size_t(buffer.bytes), 0xff);
-  // Rows of the step; of routed rows all of its pairs; of expanded keys all blocks.
   int64_t perRow = std::accumulate(buffer.shape.begin() + 1, buffer.shape.end(), int64_t(1), std::multiplies<int64_t>());
-  int64_t rows = buffer.shape[0];
-  if (rows % entry.tokens == 0 && buffer.name != "keys" && buffer.name != "values")
-    rows = rows / entry.tokens * entry.rows;
+  int64_t rows = filledRows(buffer);
   size_t size = byteSize(buffer.elem);
   parallelFor(rows, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> row(static_cast<size_t>(perRow));

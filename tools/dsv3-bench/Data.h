@@ -43,7 +43,7 @@ public:
   /// Bytes of an input, weight, step or cache buffer. Rows of inputs past the step's are NaN, as are cache rows that no
   /// sequence holds: a kernel that reads them shows it.
   std::vector<uint8_t> bytes(const Buffer &buffer, int64_t set) const;
-  /// Element `i` of a plain input, in logical order.
+  /// Element `i` of an input, in logical order: of quantised rows a code times its scale.
   double input(const Buffer &buffer, int64_t i) const;
   /// Keys that block `block` of the step's list holds: 64, or fewer in a sequence's last one.
   int64_t keysInBlock(int64_t block) const;
@@ -58,6 +58,8 @@ private:
   double logit(const Buffer &buffer, int64_t i, double normal) const;
   std::vector<uint8_t> fillStep(int64_t set, dsv3_step_host &scalars) const;
   std::vector<uint8_t> cache(const Buffer &buffer) const;
+  std::vector<uint8_t> quantisedRows(const Buffer &buffer) const;
+  int64_t filledRows(const Buffer &buffer) const;
   std::vector<uint8_t> ids(const Buffer &buffer, int64_t set) const;
   int32_t pageOf(int64_t set, int64_t sequence, int64_t page) const;
 
@@ -67,7 +69,7 @@ private:
   int64_t setCount = 1, pagesPerSet = 0;
   std::vector<int32_t> permutation; ///< pages in an order that no kernel can guess
   std::vector<Routing> routings;
-  std::map<std::string, RandomWeight> weights;
+  std::map<std::string, RandomWeight> weights; ///< and quantised rows
   dsv3_step_host host{};
 };
 

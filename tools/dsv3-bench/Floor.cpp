@@ -8,16 +8,24 @@
 
 namespace dsv3::bench {
 
-double Cost::floorUs(const Ceilings &c) const { return std::max(bytes / c.bytesPerSecond, flops / c.bf16) * 1e6; }
+double Cost::floorUs(const Ceilings &c) const { return std::max(bytes / c.bytesPerSecond, flops / (fp8 ? c.fp8 : c.bf16)) * 1e6; }
 
 namespace {
 double elements(const Buffer &b) { return std::accumulate(b.shape.begin(), b.shape.end(), 1.0, std::multiplies<double>()); }
 
-double weightBytes(const Buffer &b) {
+double partBytes(const Buffer &b) {
   double n = 0;
   for (const Part &p : b.parts)
     n += double(p.bytes);
   return n;
+}
+
+/// Of the whole buffer: numbers, or codes and scales.
+double bytesOf(const Buffer &b) { return b.isQuantised() ? partBytes(b) : elements(b) * double(byteSize(b.elem)); }
+
+bool hasFp8Rows(const Case &c) {
+  const Buffer *x = c.find("x");
+  return x && x->isQuantised();
 }
 
 /// Every input's used lanes read once, every output written once, weights once, at the rows of the step.
@@ -27,9 +35,9 @@ double plainBytes(const Case &c, const CaseData &data) {
     if (b.role == Role::Weight && b.name == "table")
       n += double(data.shape().rows) * double(b.shape.back()) * double(byteSize(b.parts[0].elem)); // the rows it looks up
     else if (b.role == Role::Weight)
-      n += weightBytes(b);
+      n += partBytes(b);
     else if (b.role == Role::Input || b.role == Role::Output)
-      n += elements(b) * double(byteSize(b.elem)) * double(b.lanes) / double(b.shape.back()) * double(data.shape().rows) / double(data.shape().tokens);
+      n += bytesOf(b) * double(b.lanes) / double(b.shape.back()) * double(data.shape().rows) / double(data.shape().tokens);
   }
   return n;
 }
@@ -48,13 +56,14 @@ Cost groupedCost(const Case &c, const CaseData &data, int64_t set) {
   const Routing &r = data.routing(set);
   double pairs = r.offsets.data.back();
   Cost cost;
+  cost.fp8 = hasFp8Rows(c);
   for (const Buffer &b : c.buffers)
     if (b.role == Role::Weight) {
-      cost.bytes += weightBytes(b) * double(r.active) / double(b.shape[0]);
+      cost.bytes += partBytes(b) * double(r.active) / double(b.shape[0]);
       cost.flops += 2 * pairs * double(b.shape[1]) * double(b.shape[2]);
     } else if (b.elem != DType::I32 && (b.role == Role::Input || b.role == Role::Output)) {
       double rows = b.shape[0] == data.shape().tokens ? double(data.shape().rows) : pairs;
-      cost.bytes += rows * double(b.shape.back()) * double(byteSize(b.elem));
+      cost.bytes += rows * bytesOf(b) / double(b.shape[0]);
     }
   return cost;
 }
@@ -87,7 +96,7 @@ Cost expandCost(const Case &c, const CaseData &data) {
             0};
   for (const Buffer &b : c.buffers)
     if (b.role == Role::Weight) {
-      cost.bytes += weightBytes(b);
+      cost.bytes += partBytes(b);
       cost.flops += 2 * tokens * elements(b);
     }
   return cost;
@@ -109,7 +118,7 @@ Cost costOf(const Case &c, const CaseData &data, int64_t set) {
     bytes += double(data.shape().rows) * double(c.find("kv")->shape[3]) * double(byteSize(c.find("kv")->elem));
   if (c.op == "embed")
     bytes = 2 * double(data.shape().rows) * double(c.find("out")->shape[1]) * double(byteSize(c.find("out")->elem));
-  return {bytes, product ? productFlops(c, double(data.shape().rows)) : 0};
+  return {bytes, product ? productFlops(c, double(data.shape().rows)) : 0, hasFp8Rows(c)};
 }
 
 //===-- Anchors -----------------------------------------------------------===//

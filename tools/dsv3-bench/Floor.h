@@ -9,11 +9,13 @@ namespace dsv3::bench {
 struct Ceilings {
   double bytesPerSecond = 4.70e12;
   double bf16 = 810e12; ///< multiply and add count as two
+  double fp8 = 1620e12; ///< twice that: the tensor cores' ratio
 };
 
 /// By the formulas of bench/anchors/README.md.
 struct Cost {
   double bytes = 0, flops = 0;
+  bool fp8 = false; ///< both operands of the products
   double floorUs(const Ceilings &c = {}) const;
 };
 

@@ -39,8 +39,10 @@ struct Buffer {
   std::vector<int64_t> shape; ///< logical; of the whole rows where the op reads a view
   int64_t at = 0, lanes = 0;  ///< lanes [at, at + lanes) of every row are the operand
   int64_t bytes = 0;
-  std::vector<Part> parts;    ///< weights only
+  std::vector<Part> parts;    ///< of weights, and of quantised rows
   std::vector<int64_t> block; ///< numbers per scale in the last two dims; empty: plain
+
+  bool isQuantised() const { return !block.empty(); }
 };
 
 /// As codegen's tensor maps: innermost dim first; 0 in the outermost dim means as many as the buffer holds.

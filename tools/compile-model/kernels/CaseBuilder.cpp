@@ -72,6 +72,22 @@ Value CaseBuilder::inputView(StringRef name, ArrayRef<int64_t> shape, Type elem,
   return view(input(name, whole, elem), at, shape);
 }
 
+bool CaseBuilder::isFp8(const char *key) {
+  Result<std::string> kind = JsonFields(entry.json, entry.name).stringOr(key, "bf16");
+  return kind && *kind == "fp8";
+}
+
+ir::BlockedAttr CaseBuilder::fp8Blocks(int64_t rows) {
+  return ir::BlockedAttr::get(b.getContext(), Float8E4M3FNType::get(b.getContext()), {rows, 128}, b.getF32Type(), false);
+}
+
+Value CaseBuilder::inputRows(StringRef name, ArrayRef<int64_t> shape) {
+  if (!isFp8("x"))
+    return inputView(name, shape, elem("x"));
+  argNames.push_back(name.str());
+  return body->addArgument(RankedTensorType::get(shape, b.getBF16Type(), fp8Blocks(1)), loc);
+}
+
 Value CaseBuilder::view(Value source, int64_t at, ArrayRef<int64_t> shape) {
   auto type = tensor(shape, cast<RankedTensorType>(source.getType()).getElementType());
   return type == source.getType() ? source : Value(kernel::ViewOp::create(b, loc, type, source, b.getI64IntegerAttr(at)));
@@ -88,12 +104,10 @@ Value CaseBuilder::plainWeight(StringRef name, ArrayRef<int64_t> shape, Type ele
 }
 
 Value CaseBuilder::weight(StringRef name, ArrayRef<int64_t> shape, const char *key) {
-  Result<std::string> kind = JsonFields(entry.json, entry.name).stringOr(key, "bf16");
-  if (!kind || *kind != "fp8")
+  if (!isFp8(key))
     return plainWeight(name, shape, elem(key));
   std::string full = symbol + "." + name.str();
-  auto scheme = ir::BlockedAttr::get(b.getContext(), Float8E4M3FNType::get(b.getContext()), {128, 128}, b.getF32Type(), false);
-  auto type = RankedTensorType::get(shape, b.getBF16Type(), scheme);
+  auto type = RankedTensorType::get(shape, b.getBF16Type(), fp8Blocks(128));
   OpBuilder outside(b.getContext());
   outside.setInsertionPoint(program);
   ir::WeightOp::create(outside, loc, full, type, ir::DummySourceAttr::get(b.getContext(), b.getStringAttr(full), 0.02));

@@ -27,7 +27,11 @@ public:
   /// Lanes [at, at + last dim of shape) of rows of `cols` lanes, when `colsKey` is in the entry: `cols` and `atKey` are read from it.
   mlir::Value inputView(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, mlir::Type elem, const char *colsKey = "cols",
                         const char *atKey = "at");
+  /// Rows that meet a weight: of the type that key `x` says, bf16, f32 (maybe a view) or fp8 (a scale per 128 lanes).
+  mlir::Value inputRows(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
   mlir::Value view(mlir::Value source, int64_t at, llvm::ArrayRef<int64_t> shape);
+  /// `#dsv3.blocked<f8E4M3FN, ROWSx128, f32>`: of weights 128 rows, of activations 1.
+  ir::BlockedAttr fp8Blocks(int64_t rows);
   /// A weight of the type that key `key` says: bf16, f32 or fp8 (128 x 128 blocks).
   mlir::Value weight(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, const char *key = "w");
   mlir::Value plainWeight(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, mlir::Type elem);
@@ -48,7 +52,8 @@ public:
 
 private:
   void fail(const std::string &message);
-  Result<std::string> text(const char *key, const char *fallback);
+  /// Whether key `key` says fp8.
+  bool isFp8(const char *key);
 
   mlir::ModuleOp module;
   std::string symbol;

@@ -23,13 +23,13 @@ Value ropeTable(CaseBuilder &c, int64_t dims) { return c.plainWeight("table", {c
 
 void gemm(CaseBuilder &c) {
   int64_t n = c.size("n"), k = c.size("k");
-  Value x = c.inputView("x", {c.T, k}, c.elem("x")), w = c.weight("w", {n, k}), out = c.output({c.T, n}, c.elem("out"));
+  Value x = c.inputRows("x", {c.T, k}), w = c.weight("w", {n, k}), out = c.output({c.T, n}, c.elem("out"));
   c.result("out", kernel::GemmOp::create(c.b, c.loc, out.getType(), x, w, out, unbound, unscheduled, c.site()));
 }
 
 void gatedGemm(CaseBuilder &c) {
   int64_t n = c.size("n"), k = c.size("k");
-  Value x = c.inputView("x", {c.T, k}, c.elem("x")), gate = c.weight("w_gate", {n, k}), up = c.weight("w_up", {n, k});
+  Value x = c.inputRows("x", {c.T, k}), gate = c.weight("w_gate", {n, k}), up = c.weight("w_up", {n, k});
   Value out = c.output({c.T, n}, c.elem("out"));
   c.result("out", kernel::GatedGemmOp::create(c.b, c.loc, out.getType(), x, gate, up, out, TypeAttr::get(c.elem("via")), unbound,
                                               unscheduled, c.site()));
@@ -43,14 +43,14 @@ void batchedGemm(CaseBuilder &c) {
 
 void groupedGemm(CaseBuilder &c) {
   int64_t experts = c.size("experts"), n = c.size("n"), k = c.size("k"), rows = c.T * c.size("top");
-  Value x = c.input("x", {rows, k}, c.elem("x")), w = c.weight("w", {experts, n, k});
+  Value x = c.inputRows("x", {rows, k}), w = c.weight("w", {experts, n, k});
   Value offsets = c.input("offsets", {experts + 1}, i32(c)), out = c.output({rows, n}, c.elem("out"));
   c.result("out", kernel::GroupedGemmOp::create(c.b, c.loc, out.getType(), x, w, offsets, out, unbound, unscheduled, c.site()));
 }
 
 void groupedGatedGemm(CaseBuilder &c) {
   int64_t experts = c.size("experts"), n = c.size("n"), k = c.size("k"), rows = c.T * c.size("top");
-  Value x = c.input("x", {c.T, k}, c.elem("x"));
+  Value x = c.inputRows("x", {c.T, k});
   Value gate = c.weight("w_gate", {experts, n, k}), up = c.weight("w_up", {experts, n, k});
   Value offsets = c.input("offsets", {experts + 1}, i32(c)), tokenOf = c.input("token_of", {rows}, i32(c));
   Value out = c.output({rows, n}, c.elem("out"));

@@ -90,8 +90,29 @@ private:
     b.elem = *elem;
     b.shape.assign(type.getShape().begin(), type.getShape().end());
     b.lanes = type.getShape().empty() ? 1 : type.getShape().back();
-    b.bytes = type.getNumElements() * int64_t(byteSize(*elem));
+    b.bytes = kernel::getValueBytes(type);
+    if (Status s = addParts(b, type); !s)
+      return s.error();
     return b;
+  }
+
+  /// Rows of quantised numbers: codes, then scales, both row-major.
+  static Status addParts(bench::Buffer &b, RankedTensorType type) {
+    auto blocked = dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding());
+    if (!blocked)
+      return {};
+    b.block.assign(blocked.getBlock().begin(), blocked.getBlock().end());
+    if (type.getRank() != 2 || b.block.size() != 2)
+      return internalError("expected quantised rows [N, K] with blocks of two dims in a pack, got " + b.name);
+    for (const kernel::PackedPart &part : kernel::getValueParts(type)) {
+      Result<DType> elem = dsv3::packType(part.elem);
+      if (!elem)
+        return elem.error();
+      std::string rows = b.block[0] == 1 ? "n" : "n/" + std::to_string(b.block[0]);
+      std::string scales = "(n, k) -> [" + rows + ", k/" + std::to_string(b.block[1]) + "]";
+      b.parts.push_back({part.name.str(), *elem, part.offset, part.bytes, 0, part.name == "scale" ? scales : "(n, k) -> [n, k]"});
+    }
+    return {};
   }
 
   Status addArgument(BlockArgument arg) {
@@ -139,7 +160,7 @@ private:
       return internalError("expected a kernel.weight named @" + use.getWeight().str());
     RankedTensorType type = weight.getTensorType();
     auto packed = cast<kernel::PackedAttr>(type.getEncoding());
-    Result<bench::Buffer> b = tensorBuffer(weight.getSource().rsplit('.').second, bench::Role::Weight, type);
+    Result<bench::Buffer> b = tensorBuffer(weight.getSource().rsplit('.').second, bench::Role::Weight, type.cloneWithEncoding({}));
     if (!b)
       return b.error();
     b->bytes = kernel::getPackedBytes(type);
