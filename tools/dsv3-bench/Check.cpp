@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -72,10 +73,25 @@ public:
     for (const ExpectedRow &e : expected.rows)
       if (verdict.ok() && !ties.count(e.row))
         row(e);
+    verdict.bits = digest();
     return verdict;
   }
 
 private:
+  /// FNV-1a over the defined elements, output by output.
+  std::string digest() const {
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (const auto &[name, bytes] : first) {
+      const Buffer *b = c.find(name);
+      size_t n = !b || b->role == Role::Cache ? bytes.size() : size_t(definedElements(c, data, *b)) * byteSize(b->elem);
+      for (size_t i = 0; i < std::min(n, bytes.size()); ++i)
+        hash = (hash ^ bytes[i]) * 0x100000001b3ull;
+    }
+    char out[17];
+    std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(hash));
+    return out;
+  }
+
   void fail(const std::string &problem) { verdict.problem = problem; }
 
   const std::vector<uint8_t> *bytesOf(const std::string &name) {

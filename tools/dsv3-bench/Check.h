@@ -17,6 +17,7 @@ struct Verdict {
   std::string problem; ///< empty: right. "out row 17: expected relative error below 0.005, got 0.31"
   double worst = 0;    ///< largest relative error of a sampled row, ||out - ref|| / ||ref||
   int64_t rows = 0;    ///< rows compared
+  std::string bits;    ///< a hash of every defined element of the outputs, 16 digits: equal results have equal ones
   bool ok() const { return problem.empty(); }
 };
 

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -53,6 +54,21 @@ RunRow lost(const Case &c, const std::string &why) {
   row.op = c.op;
   row.problem = why;
   return row;
+}
+
+/// Cases that say `same_bits: NAME` wrote what that case wrote: the same rows in another bucket.
+void compareBits(const std::vector<const Case *> &cases, std::vector<RunRow> &rows) {
+  auto rowOf = [&](const std::string &name) { return std::find_if(rows.begin(), rows.end(), [&](const RunRow &r) { return r.name == name; }); };
+  for (const Case *c : cases) {
+    std::string name = c->shape.value("same_bits", std::string());
+    auto row = rowOf(c->name), other = rowOf(name);
+    if (name.empty() || row == rows.end() || !row->problem.empty())
+      continue;
+    if (other == rows.end())
+      row->problem = "same_bits: expected a case " + name + " in this run, got none";
+    else if (row->bits != other->bits)
+      row->problem = "expected the bits of " + name + " (" + other->bits + "), got " + row->bits;
+  }
 }
 
 std::string today() {
@@ -126,6 +142,8 @@ Result<int> runKernels(const Options &o, const std::string &command) {
   }
   if (!noDevice.empty())
     return unsupportedError(noDevice);
+  if (o.run.check)
+    compareBits(cases, rows);
   std::printf("\n%s", summaryText(rows).c_str());
   if (!o.json.empty())
     if (Status s = writeJson(o.json, reportJson(info, rows)); !s)

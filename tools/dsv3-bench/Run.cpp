@@ -237,6 +237,7 @@ private:
     Verdict v = check(c, *data, *expected, *first, *second);
     row.problem = v.problem;
     row.worst = v.worst;
+    row.bits = v.bits;
     row.rows = v.rows;
     for (size_t i = 0; i < places.size() && row.problem.empty(); ++i) {
       Result<bool> holds = device.guardHolds(places[i].memory);
@@ -348,7 +349,7 @@ Result<RunRow> runCase(const Device &device, const Pack &pack, const std::string
 
 OrderedJson toJson(const RunRow &r) {
   OrderedJson json = {{"name", r.name}, {"op", r.op}, {"checked", r.checked}, {"problem", r.problem}, {"worst", r.worst}, {"rows", r.rows},
-                      {"us", r.us}, {"fastest", r.fastest}, {"slowest", r.slowest}, {"bytes", r.bytes}, {"flops", r.flops}, {"floor_us", r.floorUs},
+                      {"bits", r.bits}, {"us", r.us}, {"fastest", r.fastest}, {"slowest", r.slowest}, {"bytes", r.bytes}, {"flops", r.flops}, {"floor_us", r.floorUs},
                       {"sets", r.sets}, {"peer", r.peer}, {"anchor_us", r.anchorUs}, {"registers", r.registers}, {"spills", r.spills},
                       {"smem", r.smem}, {"launches", r.launches}};
   return json;
@@ -364,6 +365,7 @@ Result<RunRow> rowFromJson(const Json &json) {
   r.problem = json.value("problem", std::string());
   r.worst = json.value("worst", 0.0);
   r.rows = json.value("rows", int64_t(0));
+  r.bits = json.value("bits", std::string());
   r.us = json.value("us", 0.0);
   r.fastest = json.value("fastest", 0.0);
   r.slowest = json.value("slowest", 0.0);

@@ -22,6 +22,7 @@ struct RunRow {
   bool checked = false;
   double worst = 0; ///< relative error
   int64_t rows = 0;
+  std::string bits; ///< hash of what the case wrote; empty: not checked
   double us = 0, fastest = 0, slowest = 0; ///< median, least and most of the replays; 0: not timed
   double bytes = 0, flops = 0, floorUs = 0;
   int64_t sets = 0;

@@ -1,5 +1,7 @@
 #include "codegen/sm90/gemm/ColsKernel.h"
 
+#include "codegen/sm90/gemm/Gated.h"
+
 using namespace mlir;
 
 namespace dsv3::codegen {
@@ -211,15 +213,7 @@ void ColsKernel::finish(const ColsItem &item, Value g, Values sums) {
     Value first = k.mul(item.part, s.summed());
     row = k.add(row, first), rows = k.sub(k.min(rows, s.tokens), first);
   }
-  store(k.cast(spec.weights == 2 ? gated(sums[0], sums[1]) : sums[0], spec.outElem), item, g, row, rows);
-}
-
-/// silu(gate) * up; x / (1 + 2^(-x log2 e)) is exact at the ends, where the power is 0 or infinite.
-Value ColsKernel::gated(Value gate, Value up) {
-  Type type = gate.getType();
-  gate = k.cast(k.cast(gate, spec.via), k.f32), up = k.cast(k.cast(up, spec.via), k.f32);
-  Value power = k.exp2(k.mul(gate, k.constant(type, -1.4426950408889634)));
-  return k.mul(k.divide(gate, k.add(power, k.constant(type, 1))), up);
+  store(k.cast(spec.weights == 2 ? gatedProduct(k, sums[0], sums[1], spec.via) : sums[0], spec.outElem), item, g, row, rows);
 }
 
 void ColsKernel::writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols) {

@@ -102,7 +102,6 @@ private:
   Values multiply(const ColsItem &item, Value g, Value slot);
   Values multiplyScaled(const ColsItem &item, Value g, Value slot);
   void finish(const ColsItem &item, Value g, Values sums);
-  Value gated(Value gate, Value up);
   /// A warpgroup's rows of a weight: a view, or for the register operand a fragment.
   Value operandA(Value buffer, Value g);
 

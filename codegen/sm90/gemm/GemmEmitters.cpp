@@ -58,19 +58,23 @@ protected:
   }
 };
 
-/// Tokens as M: bf16 weights, many tokens.
+/// Tokens as M, for many of them: bf16 weights, FP8 ones and pairs of them where x is FP8 too.
 class RowsEmitter : public GemmEmitter {
 public:
-  RowsEmitter() : GemmEmitter("kernel.gemm", "sm90.gemm") {}
+  using GemmEmitter::GemmEmitter;
 
   std::string whyIllegal(Operation *op) const override {
     GemmProblem p(op);
     if (p.blockScaled && !p.xScaled)
       return "FP8 weights are expanded as wgmma's register operand, which takes weights as M";
-    if (p.decode)
+    if (p.decode && !takesRows(p.shape))
       return "few tokens take weights as M";
     if (p.split() > 1)
       return "weights of few rows share K over a cluster, which takes weights as M";
+    if (p.weights.size() > 1 && !p.xScaled)
+      return "pairs of bf16 weights take weights as M";
+    if (p.grouped && (!p.xScaled || p.shape.rows < kRowsOfExpert * p.shape.active()))
+      return "few rows of an expert take weights as M";
     if (p.blockScaled || p.shape.n >= kNarrow || p.shape.k < kLong)
       return p.whyIllegal();
     // Too few tiles of tokens to fill the GPU. The sums are the same either way, bit for bit.
@@ -81,49 +85,64 @@ public:
 
   DeviceLaunch launch(Operation *op) const override {
     GemmProblem p(op);
-    RowsSchedule s = scheduleOf(op);
-    int64_t tiles = int64_t(llvm::divideCeil(p.shape.rows, s.bm()) * llvm::divideCeil(p.shape.n, s.bn));
+    RowsSpec spec = specOf(op);
+    const RowsSchedule &s = spec.schedule;
+    int64_t rowTiles = p.grouped ? spec.rowTiles : int64_t(llvm::divideCeil(p.shape.rows, s.bm()));
     DeviceLaunch launch;
-    launch.grid[0] = std::min(tiles, GpuModel().sms);
+    launch.grid[0] = std::min(rowTiles * int64_t(llvm::divideCeil(p.shape.n, spec.columns())), GpuModel().sms);
     launch.threads = 128 * (s.warpgroups + 1);
-    launch.smem = s.stages * (stageBytes(p.shape, s) + 16);
+    launch.smem = sharedBytes(spec);
     RefMap at = refs(op);
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
     auto pointer = [&](unsigned ref, int64_t offset) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
     map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm(), 1, 0, p.xScaled), p.x.offset * p.shape.xBytes);
     if (p.xScaled)
       pointer(at.of(0), kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset);
-    map(at.of(1), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bn, 1, 0, p.xScaled), 0);
-    if (p.xScaled)
-      pointer(at.of(1) + 1, 0);
+    for (unsigned w : p.weights) {
+      map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, spec.columns(), spec.experts, p.grouped ? p.shape.n * p.shape.k : 0, p.xScaled), 0);
+      if (p.xScaled)
+        pointer(at.of(w) + 1, 0);
+    }
     launch.params.push_back(address(op, p.outOperand()));
+    if (p.grouped)
+      pointer(at.of(p.offsetsOperand()), 0);
     return launch;
   }
 
   LogicalResult emit(Operation *op, StringRef symbol, OpBuilder &builder) const override {
-    GemmProblem p(op);
-    RowsSpec spec;
-    spec.schedule = scheduleOf(op);
-    spec.n = p.shape.n, spec.k = p.shape.k;
-    spec.scaled = p.xScaled;
-    spec.outElem = p.outElem, spec.outPitch = p.y.pitch;
-    spec.rowScalar = rowScalar(op->getOperand(0)), spec.rowFactor = rowFactor(op->getOperand(0));
     TileBuilder k(builder, op->getLoc());
-    buildRowsKernel(k, symbol, spec);
+    buildRowsKernel(k, symbol, specOf(op));
     return success();
   }
 
 protected:
   DictionaryAttr config(Operation *op) const override {
-    RowsSchedule s = chooseRows(GemmProblem(op).shape);
-    return dictionary(op, {{"warpgroups", s.warpgroups}, {"bn", s.bn}, {"bk", s.bk}, {"stages", s.stages}, {"group", s.group}});
+    GemmProblem p(op);
+    RowsSchedule s = chooseRows(p.shape);
+    NamedAttrList config(dictionary(op, {{"warpgroups", s.warpgroups}, {"bn", s.bn}, {"bk", s.bk}, {"stages", s.stages}, {"group", s.group}}));
+    if (p.grouped)
+      config.set("row_tiles", Builder(op->getContext()).getI64IntegerAttr(mostRowTiles(p.shape, s.bm())));
+    return config.getDictionary(op->getContext());
   }
 
 private:
   static constexpr int64_t kNarrow = 1024; ///< rows of weights from which wide tiles fill the GPU
   static constexpr int64_t kLong = 2048;   ///< K from which it matters that they do not
-  static RowsSchedule scheduleOf(Operation *op) {
-    return {param(op, "warpgroups"), param(op, "bn"), param(op, "bk"), param(op, "stages"), param(op, "group")};
+  /// Rows that an expert must have on average for a tile of 128 to be worth its while.
+  static constexpr int64_t kRowsOfExpert = 64;
+
+  static RowsSpec specOf(Operation *op) {
+    GemmProblem p(op);
+    RowsSpec spec;
+    spec.schedule = {param(op, "warpgroups"), param(op, "bn"), param(op, "bk"), param(op, "stages"), param(op, "group")};
+    spec.n = p.shape.n, spec.k = p.shape.k;
+    spec.weights = p.shape.weights, spec.scaled = p.xScaled;
+    if (p.grouped)
+      spec.experts = p.shape.batch, spec.rowTiles = param(op, "row_tiles");
+    else
+      spec.rowScalar = rowScalar(op->getOperand(0)), spec.rowFactor = rowFactor(op->getOperand(0));
+    spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
+    return spec;
   }
 };
 
@@ -313,7 +332,10 @@ private:
 } // namespace
 
 void addGemmEmitters90(KernelRegistry &r) {
-  r.add(std::make_unique<RowsEmitter>());
+  r.add(std::make_unique<RowsEmitter>("kernel.gemm", "sm90.gemm"));
+  r.add(std::make_unique<RowsEmitter>("kernel.gated_gemm", "sm90.gated_gemm"));
+  r.add(std::make_unique<RowsEmitter>("kernel.grouped_gemm", "sm90.grouped_gemm_rows"));
+  r.add(std::make_unique<RowsEmitter>("kernel.grouped_gated_gemm", "sm90.grouped_gated_gemm_rows"));
   r.add(std::make_unique<ColsEmitter>("kernel.gemm", "sm90.gemm_wm"));
   r.add(std::make_unique<ColsEmitter>("kernel.gated_gemm", "sm90.gated_gemm_wm"));
   r.add(std::make_unique<ColsEmitter>("kernel.batched_gemm", "sm90.batched_gemm_wm"));

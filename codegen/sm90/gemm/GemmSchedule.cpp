@@ -12,6 +12,7 @@ constexpr double kItem = 0.35e-6;    // drain and epilogue of a tile that nothin
 constexpr double kExchange = 0.8e-6; // partial sums through distributed shared memory
 constexpr double kStageClocks = 60;  // a wait and a release that tensor cores do not hide
 constexpr double kExpandClocks = 250; // 64 x 128 FP8 values to a register operand, one warpgroup
+constexpr double kManyRowsL2 = 7.1e12; // bytes/s of FP8 tiles for 512 rows and more, as measured: x no longer is at hand
 constexpr int64_t kInFlight = 90000; // bytes an SM must have on the way to keep memory busy
 constexpr int64_t kBarriers = 16;    // bytes a stage
 
@@ -35,6 +36,9 @@ double mmaClocks(int64_t cols, const GpuModel &gpu) {
 int64_t stagesThatFit(int64_t stage, int64_t reserved, int64_t most, const GpuModel &gpu) {
   return std::min(most, (gpu.sharedBytes - reserved) / (stage + kBarriers));
 }
+
+/// Shared memory for the list of row tiles.
+int64_t listBytes(const GemmShape &p, int64_t tokens) { return p.grouped ? 16 * (1 + mostRowTiles(p, tokens)) : 0; }
 } // namespace
 
 int64_t stageBytes(const GemmShape &p, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * p.xBytes; }
@@ -43,7 +47,26 @@ int64_t stageBytes(const GemmShape &p, const ColsSchedule &s) {
   return (p.weights * s.bm() * p.weightBytes + s.tokens * p.xBytes) * s.bk;
 }
 
+/// FP8: clocks of 128 k of a tile. A product is waited for before its sums are promoted, so a warpgroup's chain counts beside
+/// what the tensor cores and shared memory (both operands read by every warpgroup, the stage written once) can do.
+static double scaledBlockClocks(const RowsSchedule &s) {
+  double chain = 2.5 * double(s.bn) + 150, tensor = double(2 * s.warpgroups * s.bn);
+  double shared = double(s.warpgroups * 4 * (2048 + 32 * s.bn) + (s.bm() + s.bn) * 128) / 128;
+  return std::max({chain, tensor, 1.1 * shared});
+}
+
+/// FP8 x FP8 with tokens as M.
+static double estimateScaled(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
+  double items = double(rowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn)), blocks = double(ceilDiv(p.k, s.bk));
+  double rounds = double(ceilDiv(int64_t(items), gpu.sms)), epilogue = kItem + double(s.bn) * 4e-9;
+  double weights = double(p.active() * p.weights * p.n * p.k), values = double(p.rows) * double(p.k + p.n * p.outBytes);
+  double l2 = items * blocks * double(stageBytes(p, s)) / (p.rows > 256 ? kManyRowsL2 : gpu.l2);
+  return kLaunch + std::max({rounds * (blocks * scaledBlockClocks(s) / gpu.clock + epilogue), (weights + values) / gpu.memory, l2});
+}
+
 double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
+  if (p.xBytes == 1)
+    return estimateScaled(p, s, gpu);
   double items = double(p.batch * ceilDiv(p.rows, s.bm()) * ceilDiv(p.n, s.bn));
   double rounds = double(ceilDiv(int64_t(items), gpu.sms)), blocks = double(ceilDiv(p.k, s.bk));
   // Narrow tiles leave the tensor cores waiting between k-blocks.
@@ -93,6 +116,8 @@ double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) 
   double weights = double(p.weights * s.bm() * p.weightBytes) * k, x = double(s.tokens * p.xBytes) * k;
   double efficiency = s.tokens >= 256 ? 0.90 : s.tokens >= 128 ? 0.80 : 0.70;
   double mma = (double(s.warpgroups * p.weights * p.xBytes) * k / 32 * mmaClocks(s.tokens, gpu) / efficiency + k / double(s.bk) * kStageClocks) / gpu.clock;
+  if (p.xBytes == 1) // every warp reads the scales of all rows of x, a sector each
+    mma += k / 128 * double(4 * s.warpgroups * s.tokens) / gpu.clock;
   if (p.grouped && p.weightBytes < p.xBytes)
     mma += k / 128 * double(p.weights) * kExpandClocks * std::max(1.0, double(s.warpgroups) / 2) / gpu.clock;
   double memory = double(p.active() * p.weights * p.n * p.weightBytes) * double(p.k) / gpu.memory;
@@ -112,23 +137,23 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   double least = 1e30;
   for (int64_t warpgroups : {2, 1})
     for (int64_t bn : {256, 224, 192, 160, 144, 128, 96, 64}) {
-      if (p.xBytes == 1 && (bn > 128 || bn % 64))
-        continue; // the promoted sums need as many registers as the accumulator, and scales go by 64 columns
-      if (bn % 64 && p.n % bn)
+      // FP8: promoted sums take as many registers as the accumulator, and are made of 32 columns at least.
+      if (p.xBytes == 1 && (bn > 192 || bn % 32 || bn / p.weights % 32))
+        continue;
+      if (p.xBytes > 1 && bn % 64 && p.n % bn)
         continue; // an edge of N cuts whole pieces of 64 columns
+      if (p.xBytes == 1 && warpgroups == 2 && p.rows <= 64 && !p.grouped)
+        continue; // boxes that end behind x's last row are slow (64 rows of dense gate and up: 113 us, 81 in tiles of 64)
       RowsSchedule s;
       s.warpgroups = warpgroups;
       s.bn = bn;
       s.bk = 128 / p.xBytes; // a swizzle atom
-      s.stages = stagesThatFit(stageBytes(p, s), 0, 8, gpu);
+      s.stages = stagesThatFit(stageBytes(p, s), listBytes(p, s.bm()), 8, gpu);
       if (double cost = estimate(p, s, gpu); cost < least)
         least = cost, best = s;
     }
   return best;
 }
-
-/// Shared memory for the list of row tiles.
-static int64_t listBytes(const GemmShape &p, int64_t tokens) { return p.grouped ? 16 * (1 + mostRowTiles(p, tokens)) : 0; }
 
 /// Stages that keep memory busy: 112 KiB under way, 64 KiB of them weights. More make a launch slower by a percent or two.
 static int64_t stagesThatStream(const GemmShape &p, const ColsSchedule &s) {
@@ -189,7 +214,13 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   return best.schedule;
 }
 
+bool takesRows(const GemmShape &p) { return p.xBytes == 1 && !p.grouped && p.batch == 1 && p.rows > 32; }
+
 int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
+  // Exchanging sums of both products costs what it saves: gate and up of the shared expert take 12.6 us in two parts and 14.1
+  // whole for 8 tokens, 20.1 and 15.5 for 64.
+  if (p.xBytes == 1 && p.weights > 1)
+    return 1;
   int64_t best = 1;
   double least = 1e30;
   for (int64_t split : {1, 2, 4, 8}) {
@@ -200,7 +231,10 @@ int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
     for (int64_t tokens : {8, 64, 128}) {
       GemmShape bucket = p;
       bucket.rows = tokens;
-      cost += estimate(bucket, chooseCols(bucket, split, tokens, gpu), gpu);
+      double least = estimate(bucket, chooseCols(bucket, split, tokens, gpu), gpu);
+      if (split == 1 && takesRows(bucket))
+        least = std::min(least, estimate(bucket, chooseRows(bucket, gpu), gpu));
+      cost += least;
     }
     if (cost < least * 0.97) // a wider split must earn its exchange clearly
       least = cost, best = split;

@@ -39,7 +39,7 @@ struct GemmShape {
   int64_t active() const { return grouped && rows < batch ? rows : batch; }
 };
 
-/// Tokens as M: 64 rows a warpgroup.
+/// Tokens as M: 64 rows a warpgroup. `bn` weight rows, half of them of each weight of a pair.
 struct RowsSchedule {
   int64_t warpgroups = 2, bn = 256, bk = 64, stages = 4, group = 8;
   int64_t bm() const { return 64 * warpgroups; }
@@ -65,6 +65,9 @@ double estimate(const GemmShape &, const RowsSchedule &, const GpuModel & = {});
 double estimate(const GemmShape &, const ColsSchedule &, const GpuModel & = {});
 
 RowsSchedule chooseRows(const GemmShape &, const GpuModel & = {});
+/// Whether decode multiplies so many rows with tokens as M, if the weight's K is not split: FP8 x FP8 does, from 33 rows on. Its
+/// bits are those of weights as M: the same products of 128 k, promoted alike.
+bool takesRows(const GemmShape &);
 
 /// CTAs that share K: a function of the weight alone, so that the bits of a result do not depend on how many tokens
 /// there are.

@@ -1,72 +1,128 @@
 #include "codegen/sm90/gemm/RowsKernel.h"
 
+#include "codegen/sm90/gemm/Gated.h"
+
 using namespace mlir;
 
 namespace dsv3::codegen {
 
 namespace {
+/// A tile of y: rows from `m` of x, columns from `n`.
+struct Item {
+  Value expert; ///< null without
+  Value m, n;
+  Value left;   ///< rows from m that exist
+};
+
 class RowsKernel {
 public:
   RowsKernel(TileBuilder &k, const RowsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
-    Type elem = spec.scaled ? k.f8 : k.bf16;
+    elem = spec.scaled ? k.f8 : k.bf16;
     a = k.buf({s.bm(), s.bk}, elem);
     b = k.buf({s.bn, s.bk}, elem);
   }
 
   void build(StringRef symbol) {
-    constexpr int64_t any = ShapedType::kDynamic;
-    SmallVector<Type> types{k.scalars};
-    for (tile::BufType operand : {a, b}) {
-      types.push_back(k.tma(operand.getElement(), operand.getShape()));
-      if (spec.scaled)
-        types.push_back(k.gmem({any, kBlocks()}, k.f32));
-    }
-    types.push_back(k.gmem({any, spec.outPitch}, spec.outElem));
-    k.kernel(symbol, types, /*cluster=*/1, [&](Values args) {
-      const size_t step = spec.scaled ? 2 : 1;
-      x = args[1], w = args[1 + step], out = args.back();
-      if (spec.scaled)
-        xScales = args[2], wScales = args[4];
+    k.kernel(symbol, parameters(), /*cluster=*/1, [&](Values args) {
+      takeParameters(ArrayRef<Value>(args).drop_front());
       ring = k.ring("ab", s.stages, {a, b}, {"mma"}, tile::Arrive::Warpgroup);
-      rows = k.mul(k.count(args[0], spec.rowScalar), spec.rowFactor);
-      work = k.raster({rows, spec.n}, {s.bm(), s.bn}, s.group, {"m", "n"});
+      work = makeWork(args[0]);
       k.producer("load", s.warpgroups == 2 ? 40 : 0, [&] { load(); });
       k.consumers("mma", s.warpgroups, s.warpgroups == 2 ? 232 : 0, [&](Value g) { consume(g); });
     });
   }
 
 private:
+  //===-- Parameters and items --------------------------------------------===//
+
+  SmallVector<Type> parameters() {
+    constexpr int64_t any = ShapedType::kDynamic;
+    SmallVector<Type> types{k.scalars};
+    auto operand = [&](ArrayRef<int64_t> box) {
+      types.push_back(k.tma(elem, box));
+      if (spec.scaled)
+        types.push_back(k.gmem({any, kBlocks()}, k.f32));
+    };
+    operand({s.bm(), s.bk});
+    for (int64_t i = 0; i < spec.weights; ++i)
+      spec.experts ? operand({1, spec.columns(), s.bk}) : operand({spec.columns(), s.bk});
+    types.push_back(k.gmem({any, spec.outPitch}, spec.outElem));
+    if (spec.experts)
+      types.push_back(k.gmem({any}, k.i32));
+    return types;
+  }
+
+  void takeParameters(ArrayRef<Value> args) {
+    auto take = [&] { return args.consume_front(); };
+    x = take();
+    if (spec.scaled)
+      xScales = take();
+    for (int64_t i = 0; i < spec.weights; ++i) {
+      w.push_back(take());
+      if (spec.scaled)
+        wScales.push_back(take());
+    }
+    out = take();
+    if (spec.experts)
+      offsets = take();
+  }
+
+  Value makeWork(Value scalars) {
+    if (spec.experts)
+      return k.groups(offsets, k.ci(spec.experts), s.bm(), k.ci(spec.n), spec.columns(), spec.rowTiles, {"expert", "rows", "row", "n"});
+    rows = k.mul(k.count(scalars, spec.rowScalar), spec.rowFactor);
+    return k.raster({rows, spec.n}, {s.bm(), spec.columns()}, s.group, {"m", "n"});
+  }
+
+  Item item(Values at) {
+    if (spec.experts)
+      return {at[0], at[2], at[3], at[1]};
+    return {Value(), at[0], at[1], k.sub(rows, at[0])};
+  }
+
+  int64_t kBlocks() const { return (spec.k + 127) / 128; }
+
+  //===-- Producer --------------------------------------------------------===//
+
   void load() {
     k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
+      Item it = item(at);
       return k.loop(0, spec.k, s.bk, v, [&](Value kk, Values v) {
         k.fill(v[0], [&](Values buf) {
-          k.copy(x, {at[0], kk}, buf[0]);
-          k.copy(w, {at[1], kk}, buf[1]);
+          k.copy(x, {it.m, kk}, buf[0]);
+          for (int64_t i = 0; i < spec.weights; ++i)
+            copyWeight(i, it, kk, rowsOf(buf[1], i * spec.columns(), spec.columns()));
         });
         return Values{k.next(v[0])};
       });
     });
   }
 
-  int64_t kBlocks() const { return (spec.k + 127) / 128; }
+  void copyWeight(int64_t i, const Item &it, Value kk, Value dest) {
+    if (spec.experts)
+      k.copy(w[size_t(i)], {it.expert, it.n, kk}, dest);
+    else
+      k.copy(w[size_t(i)], {it.n, kk}, dest);
+  }
+
+  /// Rows [first, first + count) of a stage's operand.
+  Value rowsOf(Value buffer, Num first, int64_t count) {
+    if (cast<tile::BufType>(buffer.getType()).getShape()[0] == count)
+      return buffer;
+    return k.view(k.buf({count, s.bk}, elem), buffer, {first, 0});
+  }
+
+  //===-- Consumers -------------------------------------------------------===//
 
   void consume(Value g) {
     Value row = k.mul(g, 64);
     k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
-      Value m = k.add(at[0], row);
-      if (!spec.scaled) {
-        Values r = multiply(row, v[0]);
-        store(ArrayRef<Value>(r).drop_front(), s.bn, m, at[1]);
-        return Values{r[0]};
-      }
-      Values r = multiplyScaled(row, m, at[1], v[0]);
-      store(ArrayRef<Value>(r).drop_front(), 64, m, at[1]);
+      Item it = item(at);
+      it.m = k.add(it.m, row), it.left = k.sub(it.left, row);
+      Values r = spec.scaled ? multiplyScaled(row, it, v[0]) : multiply(row, v[0]);
+      store(Values(ArrayRef<Value>(r).drop_front()), it);
       return Values{r[0]};
     });
-  }
-
-  Value mine(Value buffer, Value row) {
-    return s.warpgroups == 1 ? buffer : k.view(k.buf({64, s.bk}, a.getElement()), buffer, {row, 0});
   }
 
   /// The next slot and the sum. The k-block before is awaited and released while this one is in flight.
@@ -75,7 +131,7 @@ private:
     Value fresh = k.none(k.acc(s.bn, k.f32));
     Values r = k.peeled(tile::Peel::First, 0, spec.k, s.bk, {slot, noSlot, fresh, noToken}, [&](Value, Value, Values v) {
       Values ab = k.wait(v[0]);
-      TileBuilder::Mma mma = k.mma(tile::Form::Nt, mine(ab[0], row), ab[1], v[2]);
+      TileBuilder::Mma mma = k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), ab[1], v[2]);
       k.await(v[3]);
       k.release(v[1]);
       return Values{k.next(v[0]), v[0], mma.acc, mma.token};
@@ -85,47 +141,76 @@ private:
     return {r[0], sum};
   }
 
-  /// FP8: every 128 of K a fresh accumulator, added times its scales. The next slot and the sums of 64 columns each, as
-  /// weights have a scale per 64 rows. Scales are read before the product is waited for.
-  Values multiplyScaled(Value row, Value m, Value n, Value slot) {
-    Type sumType = k.frag(64, k.f32), rowType = k.row(k.f32);
-    const size_t parts = size_t(s.bn / 64);
-    Value left = k.sub(rows, m), firstBlock = k.shr(n, 6), lastBlock = k.ci((spec.n + 63) / 64 - 1);
+  /// Columns of a tile whose weights share a scale: weights have one per 64 rows, and tiles begin at multiples of theirs.
+  int64_t scaledColumns() const { return spec.columns() % 64 ? 32 : 64; }
+
+  /// FP8: every 128 of K a fresh accumulator, added times its scales. The next slot and the sums of columns that share a
+  /// weight's scale. Scales are read before the product is waited for.
+  Values multiplyScaled(Value row, const Item &it, Value slot) {
+    const int64_t width = scaledColumns();
+    Type sumType = k.frag(width, k.f32);
+    const size_t parts = size_t(s.bn / width);
     Values inits{slot};
     inits.append(parts, k.constant(sumType, 0));
     return k.loop(0, spec.k, s.bk, inits, [&](Value kk, Values v) {
-      Value kBlock = k.shr(kk, 7), xs = k.read(xScales, {m, kBlock}, rowType, left, {}, /*trans=*/true);
-      SmallVector<Value> scales;
-      for (size_t i = 0; i < parts; ++i) {
-        Value ws = k.read(wScales, {k.min(k.add(firstBlock, int64_t(i)), lastBlock), kBlock}, k.f32);
-        scales.push_back(k.bcast(k.mul(xs, k.bcast(ws, rowType)), sumType));
-      }
+      Value kBlock = k.shr(kk, 7), xScale = k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
+      Values scales = weightScales(it, kBlock);
       Values ab = k.wait(v[0]);
-      Value part = k.await(k.mma(tile::Form::Nt, mine(ab[0], row), ab[1], k.none(k.acc(s.bn, k.f32))).acc);
+      Value part = k.await(k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), ab[1], k.none(k.acc(s.bn, k.f32))).acc);
       k.release(v[0]);
       Values next{k.next(v[0])};
-      for (size_t i = 0; i < parts; ++i)
-        next.push_back(k.fma(k.slice(part, int64_t(i) * 64, 64), scales[i], v[1 + i]));
+      for (size_t i = 0; i < parts; ++i) {
+        Value scale = k.bcast(k.mul(xScale, k.bcast(scales[i], xScale.getType())), sumType);
+        next.push_back(k.fma(k.slice(part, int64_t(i) * width, width), scale, v[1 + i]));
+      }
       return next;
     });
   }
 
-  /// `sums` of `width` columns each. Rows past the true count and columns past N are not written. Where no 64 columns are
-  /// cut by the edge, they are stored or left out as a whole, in 16-byte pieces.
-  void store(ArrayRef<Value> sums, int64_t width, Value m, Value n) {
-    Value left = k.sub(rows, m);
-    for (auto [i, sum] : llvm::enumerate(sums)) {
-      Value value = k.cast(sum, spec.outElem), first = k.add(n, int64_t(i) * width);
-      if (spec.n % 64) {
-        k.write(value, out, {m, first}, left, k.sub(k.ci(spec.n), first));
-        continue;
+  /// One for every sum.
+  Values weightScales(const Item &it, Value kBlock) {
+    const int64_t width = scaledColumns(), blocks = (spec.n + 63) / 64;
+    Values into;
+    for (Value scales : wScales)
+      for (int64_t i = 0; i < spec.columns() / width; ++i) {
+        Value block = width == 64 ? k.add(k.shr(it.n, 6), i) : k.shr(k.add(it.n, i * width), 6);
+        if (spec.n % spec.columns()) // past the last one that stands in, and nothing of it is stored
+          block = k.min(block, blocks - 1);
+        into.push_back(k.read(scales, {it.expert ? k.add(k.mul(it.expert, blocks), block) : block, kBlock}, k.f32));
       }
-      bool whole = spec.n % s.bn == 0;
-      for (int64_t c = 0, piece; c < width; c += piece) {
-        piece = whole ? std::max<int64_t>((width - c) / 32 * 32, std::min<int64_t>(width - c, 32)) : 64; // 16 bytes a thread by 32
-        Value column = k.add(first, c);
-        k.write(k.slice(value, c, piece), out, {m, column}, whole ? left : k.select(k.lt(column, spec.n), left, k.ci(0)));
-      }
+    return into;
+  }
+
+  //===-- Epilogue --------------------------------------------------------===//
+
+  /// `sums`: columns of the tile from left to right, equally wide. Of a pair the first half is the gate's.
+  void store(Values sums, const Item &it) {
+    int64_t width = s.bn / int64_t(sums.size());
+    if (spec.weights == 1) {
+      for (auto [i, sum] : llvm::enumerate(sums))
+        writeColumns(sum, width, it, int64_t(i) * width);
+      return;
+    }
+    if (sums.size() == 1) {
+      width /= 2;
+      sums = {k.slice(sums[0], 0, width), k.slice(sums[0], width, width)};
+    }
+    for (size_t i = 0; i < sums.size() / 2; ++i)
+      writeColumns(gatedProduct(k, sums[i], sums[sums.size() / 2 + i], spec.via), width, it, int64_t(i) * width);
+  }
+
+  /// Rows past the true count and columns past N are not written. Where no 64 columns are cut by the edge, they are stored
+  /// or left out as a whole, in 16-byte pieces.
+  void writeColumns(Value sum, int64_t width, const Item &it, int64_t from) {
+    Value value = k.cast(sum, spec.outElem), first = k.add(it.n, from);
+    if (spec.n % 64)
+      return k.write(value, out, {it.m, first}, it.left, k.sub(k.ci(spec.n), first));
+    bool whole = spec.n % spec.columns() == 0;
+    for (int64_t c = 0, piece; c < width; c += piece) {
+      // 16 bytes a thread by 32 columns.
+      piece = whole ? std::max<int64_t>((width - c) / 32 * 32, std::min<int64_t>(width - c, 32)) : std::min<int64_t>(64, width);
+      Value column = k.add(first, c);
+      k.write(k.slice(value, c, piece), out, {it.m, column}, whole ? it.left : k.select(k.lt(column, spec.n), it.left, k.ci(0)));
     }
   }
 
@@ -134,11 +219,18 @@ private:
   TileBuilder &k;
   const RowsSpec &spec;
   const RowsSchedule &s;
+  Type elem;
   tile::BufType a, b;
-  Value x, w, out, ring, rows, work;
-  Value xScales, wScales; ///< of FP8
+  Value x, xScales, out, offsets, ring, rows, work;
+  SmallVector<Value, 2> w, wScales;
 };
 } // namespace
+
+int64_t sharedBytes(const RowsSpec &spec) {
+  const RowsSchedule &s = spec.schedule;
+  int64_t stage = (s.bm() + s.bn) * s.bk * (spec.scaled ? 1 : 2);
+  return s.stages * (stage + 16) + (spec.experts ? 16 * (1 + spec.rowTiles) : 0);
+}
 
 void buildRowsKernel(TileBuilder &k, StringRef symbol, const RowsSpec &spec) { RowsKernel(k, spec).build(symbol); }
 

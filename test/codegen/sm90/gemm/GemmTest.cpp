@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 using namespace mlir;
 
@@ -82,7 +83,8 @@ struct Weight {
 
 class Product {
 public:
-  explicit Product(const Case &c) : c(c), kernel(LaunchKernel::compile(c.args(), c.body(), c.attributes())) {
+  explicit Product(const Case &c, ArrayRef<std::pair<StringRef, int64_t>> force = {})
+      : c(c), kernel(LaunchKernel::compile(c.args(), c.body(), c.attributes(), force)) {
     int64_t lanes = c.xLanes ? c.xLanes : c.k;
     x = c.xFp8 ? randomE4m3(c.capacity * lanes, 1) : randomBf16(c.capacity * c.h() * lanes, 1);
     if (c.xFp8) {
@@ -261,6 +263,42 @@ TEST(ColsGemm, BlockScaled) {
 TEST(RowsGemm, BothScaled) {
   check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .fp8 = true, .xFp8 = true, .phase = "prefill"});
   check({.capacity = 70, .tokens = 70, .n = 192, .k = 256, .fp8 = true, .xFp8 = true, .out = "f32", .phase = "prefill"});
+}
+
+TEST(RowsGemm, PairsOfScaledWeights) {
+  for (auto via : {"f32", "bf16"})
+    check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .gated = true, .fp8 = true, .xFp8 = true, .phase = "prefill", .via = via});
+  check({.capacity = 130, .tokens = 129, .n = 288, .k = 256, .gated = true, .fp8 = true, .xFp8 = true, .out = "f32", .phase = "prefill"});
+}
+
+TEST(RowsGemm, EveryTileOfScaledWeights) {
+  for (bool gated : {false, true})
+    for (int64_t bn : {64, 96, 128, 192})
+      for (int64_t warpgroups : {1, 2}) {
+        if (gated && bn == 96)
+          continue;
+        Case c{.capacity = 140, .tokens = 139, .n = 320, .k = 256, .gated = gated, .fp8 = true, .xFp8 = true, .phase = "prefill"};
+        Product(c, {{"bn", bn}, {"warpgroups", warpgroups}, {"stages", 3}}).check();
+      }
+}
+
+/// Few tokens take weights as M, more of them tokens: a row's bits are the same.
+TEST(Gemm, ScaledBitsDoNotDependOnTheBucket) {
+  for (bool gated : {false, true}) {
+    Bytes first;
+    std::set<std::string> tiles;
+    for (int64_t capacity : {3, 8, 24, 60, 130}) {
+      Case c{.capacity = capacity, .tokens = 3, .n = 320, .k = 640, .gated = gated, .fp8 = true, .xFp8 = true, .out = "f32"};
+      Product p(c);
+      p.check();
+      tiles.insert(p.kernel->schedule().substr(0, p.kernel->schedule().find(',')));
+      p.out.resize(3 * 320 * 4);
+      if (first.empty())
+        first = p.out;
+      EXPECT_EQ(p.out, first) << capacity;
+    }
+    EXPECT_GT(tiles.size(), 1u) << "expected both families";
+  }
 }
 
 TEST(ColsGemm, BothScaled) {

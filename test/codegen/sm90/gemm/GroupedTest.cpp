@@ -26,7 +26,7 @@ struct Case {
   int64_t capacity = 0, n = 0, k = 0;
   bool gated = false, fp8 = false;
   bool xFp8 = false; ///< x too
-  std::string out = "bf16", via = "f32";
+  std::string out = "bf16", via = "f32", phase = "decode";
   std::string tokenOf = ""; ///< ", %t", for rows that are not gathered
 
   int64_t experts() const { return int64_t(rows.size()); }
@@ -45,7 +45,7 @@ struct Case {
            tokenOf + " : " + types + ") outs(%d : " + y + ")" + (gated ? " via " + via : "") + " site \"s\"";
   }
   std::string attributes() const {
-    return "phase = \"decode\", tokens = " + std::to_string(capacity) + " : i64, seqs = " + std::to_string(capacity) + " : i64";
+    return "phase = \"" + phase + "\", tokens = " + std::to_string(capacity) + " : i64, seqs = " + std::to_string(capacity) + " : i64";
   }
   std::unique_ptr<LaunchKernel> compile(ArrayRef<std::pair<StringRef, int64_t>> force = {}) const {
     return LaunchKernel::compile(args(), body(), attributes(), force);
@@ -200,6 +200,19 @@ TEST(GroupedGemm, BothScaled) {
   check({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 128, .gated = true, .fp8 = true, .xFp8 = true});
 }
 
+/// Many rows of an expert take tokens as M.
+TEST(GroupedGemm, RowsOfBothScaled) {
+  std::vector<int64_t> rows{0, 150, 1, 0, 129};
+  for (bool gated : {false, true}) {
+    Case c{.rows = rows, .capacity = 384, .n = 200, .k = 320, .gated = gated, .fp8 = true, .xFp8 = true, .phase = "prefill"};
+    Product p(c);
+    EXPECT_GT(p.kernel->param("bn"), 0);
+    p.check();
+    Product(c, {{"bn", gated ? 192 : 96}, {"warpgroups", 1}, {"row_tiles", 10}, {"stages", 3}}).check();
+  }
+  Product({.rows = {70, 0, 90}, .capacity = 192, .n = 128, .k = 256, .gated = true, .fp8 = true, .xFp8 = true, .phase = "prefill"}).check(3, 2);
+}
+
 TEST(GroupedGemm, Gated) {
   for (auto via : {"f32", "bf16"})
     check({.rows = {5, 0, 50, 17}, .capacity = 80, .n = 96, .k = 136, .gated = true, .via = via});
@@ -230,6 +243,7 @@ TEST(GroupedGemm, CountsTheWeightsOfExpertsWithRows) {
 /// Shapes of DeepSeek-V3 through ptxas: no spill, no serialised wgmma, and the shared memory that the launch asks for.
 static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bool gated, bool fp8, bool xFp8) {
   Case c{.rows = std::vector<int64_t>(size_t(experts)), .capacity = capacity, .n = n, .k = k, .gated = gated, .fp8 = fp8, .xFp8 = xFp8};
+  c.phase = capacity > 2048 ? "prefill" : "decode";
   auto kernel = c.compile();
   ASSERT_TRUE(kernel);
   SCOPED_TRACE(kernel->schedule());
