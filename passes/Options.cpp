@@ -33,7 +33,7 @@ Result<Determinism> parseDeterminism(std::string_view text) {
 }
 
 const std::vector<std::string> &skippablePasses() {
-  static const std::vector<std::string> names{"absorb-mla", "fuse-norm", "fuse-gated", "fuse-linears", "fuse-moe"};
+  static const std::vector<std::string> names{"absorb-mla", "fuse-norm", "fuse-gated", "fuse-linears", "fuse-moe", "fuse-quantize"};
   return names;
 }
 

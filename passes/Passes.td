@@ -214,6 +214,17 @@ def DequantizeWeightsPass : Dsv3_Pass<"dequantize-weights"> {
   let options = [Option<"target", "target", "std::string", "", "Target whose kernels read the weights; empty: the module's">];
 }
 
+def FuseQuantizePass : Dsv3_Pass<"fuse-quantize"> {
+  let summary = "Rows are quantised by the launch that makes them";
+  let description = [{
+    On a target that runs grids (`#target.gpu`), after lower-to-kernel: a `quantize` of what a norm, a residual norm or a `swiglu`
+    makes becomes a destination of that launch. Where somebody else reads the plain result (the router), `add_norm` becomes
+    `add_norm_quantize`; others stay as they are. The codes are the same: they are made of the result as it is rounded. A producer
+    stays alone where the target has no kernel for both.
+  }];
+  let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
+}
+
 def BindKernelsPass : Dsv3_Pass<"bind-kernels"> {
   let summary = "Numerics and schedule of every launch";
   let description = [{

@@ -73,6 +73,9 @@ static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   AddSamplingPassOptions sampling;
   sampling.target = options.target;
   pm.addPass(createAddSamplingPass(sampling));
+  FuseQuantizePassOptions quantize;
+  quantize.target = options.target;
+  addOptional(pm, options, "fuse-quantize", createFuseQuantizePass(quantize));
   BindKernelsPassOptions bind;
   bind.target = options.target;
   pm.addPass(createBindKernelsPass(bind));

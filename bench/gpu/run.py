@@ -5,7 +5,7 @@
   bench/gpu/run.py measure PACKS [LIST ...]      # with build/bin/dsv3-bench: checks, times, writes bench/results/sm90-LIST.json
   bench/gpu/run.py sanitize PACKS                # compute-sanitizer over one small instance of every kernel family
 
-LIST is the name of a file of this folder without .json; default: all of them. `small` and `sanitize` are checked but not
+LIST is the name of a file of this folder without .json; default: all of them. `small`, `buckets` and `sanitize` are checked but not
 timed. Decode attention is built twice: `decode` under --determinism=run, as the anchors were measured, and `decode-batch`.
 """
 import argparse
@@ -16,8 +16,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ANCHORS = os.path.relpath(os.path.join(ROOT, "bench", "anchors", "h200.csv"))  # it stands in the results
-LISTS = ("sanitize", "small", "rows", "sample", "dense", "experts", "decode", "decode-batch", "prefill")
-CHECKED_ONLY = ("sanitize", "small")
+LISTS = ("sanitize", "small", "buckets", "rows", "sample", "dense", "dense-fp8", "experts", "experts-fp8", "decode", "decode-batch", "prefill")
+CHECKED_ONLY = ("sanitize", "small", "buckets")
 
 
 def tool(args, name):

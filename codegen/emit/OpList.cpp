@@ -46,14 +46,17 @@ public:
     json["buffers"] = OrderedJson::array();
     llvm::TypeSwitch<Operation *>(launch.getOperation())
         .Case([&](kernel::EmbedOp op) { io({"ids", "table", "out"}); })
-        .Case([&](kernel::NormOp op) { set("eps", op.getEps()), io({"x", "gamma", "out"}, See::Rows); })
-        .Case([&](kernel::AddNormOp op) { set("eps", op.getEps()), io({"x", "residual", "gamma", "sum", "out"}, See::Rows); })
+        .Case([&](kernel::NormOp op) { set("eps", op.getEps()), scheme(op.getOut()), io({"x", "gamma", "out"}, See::Rows); })
+        .Case([&](kernel::AddNormOp op) { set("eps", op.getEps()), scheme(op.getOut()), io({"x", "residual", "gamma", "sum", "out"}, See::Rows); })
+        .Case([&](kernel::AddNormQuantizeOp op) {
+          set("eps", op.getEps()), scheme(op.getCodesOut()), io({"x", "residual", "gamma", "sum", "out", "codes"}, See::Rows);
+        })
         .Case([&](kernel::QuantizeOp op) { scheme(op.getOut()), io({"x", "out"}, See::Rows); })
         .Case([&](kernel::GemmOp op) { io({"x", "w", "out"}, See::Rows); })
         .Case([&](kernel::GatedGemmOp op) { via(op.getVia()), io({"x", "w_gate", "w_up", "out"}, See::Rows); })
         .Case([&](kernel::BatchedGemmOp op) { io({"x", "w", "out"}); })
         .Case([&](kernel::AddOp op) { io({"x", "y", "out"}, See::Rows); })
-        .Case([&](kernel::SwigluOp op) { io({"gate", "up", "out"}, See::Rows); })
+        .Case([&](kernel::SwigluOp op) { scheme(op.getOut()), io({"gate", "up", "out"}, See::Rows); })
         .Case([&](kernel::ConcatOp op) { io({"x", "y", "out"}); })
         .Case([&](kernel::SelectRowsOp op) { io({"x", "", "out"}); })
         .Case([&](kernel::RopeOp op) { rope(op.getRope()), set("at", op.getAt()), io({"x", "", "", "out"}); })

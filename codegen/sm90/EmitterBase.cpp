@@ -26,7 +26,7 @@ DeviceCost Sm90Emitter::cost(Operation *op) const {
 double Sm90Emitter::tensorBytes(RankedTensorType type) {
   if (isa_and_nonnull<kernel::PackedAttr>(type.getEncoding()))
     return double(kernel::getPackedBytes(type));
-  return double(type.getNumElements() * elemBytes(type.getElementType()));
+  return double(kernel::getValueBytes(type));
 }
 
 DeviceParam Sm90Emitter::address(Operation *op, unsigned operand) const {

@@ -122,6 +122,19 @@ LogicalResult AddNormOp::verify() {
                  succeeded(expectDim(*this, "gamma", getGamma(), 0, "x", getX(), tensor(getX()).getRank() - 1)));
 }
 
+LogicalResult AddNormQuantizeOp::verify() {
+  if (getSumOut().getType() != getSum().getType() || getOut().getType() != getResult().getType() || getCodesOut().getType() != getCodes().getType())
+    return emitOpError() << "expected results of the destinations' types";
+  auto out = tensor(getOut()), codes = tensor(getCodesOut());
+  if (out.getEncoding() || !isa_and_nonnull<ir::QuantScheme>(codes.getEncoding()))
+    return emitOpError() << "expected a plain out and a codes_out with a scheme, got " << out << " and " << codes;
+  return success(succeeded(expectSame(*this, "x", getX(), "residual", getResidual())) &&
+                 succeeded(expectSame(*this, "x", getX(), "sum_out", getSumOut())) &&
+                 succeeded(expectSame(*this, "x", getX(), "out", getOut())) && succeeded(expectSame(*this, "x", getX(), "codes_out", getCodesOut())) &&
+                 succeeded(expectRank(*this, "gamma", getGamma(), 1)) &&
+                 succeeded(expectDim(*this, "gamma", getGamma(), 0, "x", getX(), tensor(getX()).getRank() - 1)));
+}
+
 static LogicalResult verifyGemm(Operation *op, Value x, StringRef wName, Value w, Value out) {
   return success(succeeded(expectRank(op, wName, w, 2)) &&
                  succeeded(expectRow(op, "x", x, tensor(w).getDimSize(1), "K of the weight")) &&

@@ -73,7 +73,10 @@ def Kernel_EmbedOp : Kernel_LaunchOp<"embed", [AllTypesMatch<["out", "result"]>]
 
 def Kernel_NormOp : Kernel_LaunchOp<"norm", [AllTypesMatch<["out", "result"]>]> {
   let summary = "Root mean square norm of rows: x [T, D] (maybe a view), gamma [D] -> [T, D]";
-  let description = [{As dsv3.rms_norm without residual. Sum of squares in interleaved chains as numerics say, then a fixed tree.}];
+  let description = [{
+    As dsv3.rms_norm without residual. Sum of squares in interleaved chains as numerics say, then a fixed tree. An `out` with a
+    scheme: the result, rounded to out's element type, then as kernel.quantize stores it.
+  }];
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$gamma, AnyRankedTensor:$out, F64Attr:$eps), common);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "`ins` `(` $x `,` $gamma `:` type($x) `,` type($gamma) `)` `outs` `(` $out `:` type($out) `)` `eps` custom<F64>($eps)" # tail;
@@ -81,11 +84,23 @@ def Kernel_NormOp : Kernel_LaunchOp<"norm", [AllTypesMatch<["out", "result"]>]> 
 
 def Kernel_AddNormOp : Kernel_LaunchOp<"add_norm"> {
   let summary = "sum = x + residual, then the norm of sum";
-  let description = [{As dsv3.rms_norm with residual; destinations: sum, then y.}];
+  let description = [{As dsv3.rms_norm with residual; destinations: sum, then y. An `out` with a scheme as that of kernel.norm.}];
   let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$residual, AnyRankedTensor:$gamma,
                             AnyRankedTensor:$sum_out, AnyRankedTensor:$out, F64Attr:$eps), common);
   let results = (outs AnyRankedTensor:$sum, AnyRankedTensor:$result);
   let assemblyFormat = "`ins` `(` $x `,` $residual `,` $gamma `:` type($x) `,` type($residual) `,` type($gamma) `)` `outs` `(` $sum_out `,` $out `:` type($sum_out) `,` type($out) `)` `eps` custom<F64>($eps)" # tail # " `->` type($sum) `,` type($result)";
+}
+
+def Kernel_AddNormQuantizeOp : Kernel_LaunchOp<"add_norm_quantize"> {
+  let summary = "kernel.add_norm whose y is wanted plain and quantised";
+  let description = [{
+    Destinations: sum, y, then the codes of y as kernel.quantize stores them. Where nobody reads y itself,
+    kernel.add_norm with a quantised destination does.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$x, AnyRankedTensor:$residual, AnyRankedTensor:$gamma, AnyRankedTensor:$sum_out,
+                            AnyRankedTensor:$out, AnyRankedTensor:$codes_out, F64Attr:$eps), common);
+  let results = (outs AnyRankedTensor:$sum, AnyRankedTensor:$result, AnyRankedTensor:$codes);
+  let assemblyFormat = "`ins` `(` $x `,` $residual `,` $gamma `:` type($x) `,` type($residual) `,` type($gamma) `)` `outs` `(` $sum_out `,` $out `,` $codes_out `:` type($sum_out) `,` type($out) `,` type($codes_out) `)` `eps` custom<F64>($eps)" # tail # " `->` type($sum) `,` type($result) `,` type($codes)";
 }
 
 def Kernel_GemmOp : Kernel_LaunchOp<"gemm", [AllTypesMatch<["out", "result"]>]> {
@@ -129,6 +144,7 @@ def Kernel_AddOp : Kernel_LaunchOp<"add", [AllTypesMatch<["out", "result"]>]> {
 
 def Kernel_SwigluOp : Kernel_LaunchOp<"swiglu", [AllTypesMatch<["out", "result"]>]> {
   let summary = "silu(gate) * up, where it was not fused";
+  let description = [{An `out` with a scheme: the result, rounded to out's element type, then as kernel.quantize stores it.}];
   let arguments = !con((ins AnyRankedTensor:$gate, AnyRankedTensor:$up, AnyRankedTensor:$out), common);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "`ins` `(` $gate `,` $up `:` type($gate) `,` type($up) `)` `outs` `(` $out `:` type($out) `)`" # tail;

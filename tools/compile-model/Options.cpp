@@ -44,7 +44,7 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("--prefill-chunk", o.prefillChunk, "Tokens of a prefill step");
   app.add_option("--taps", o.taps, "Keep the states whose names match this regular expression");
   app.add_option("--jobs", o.jobs, "Threads of the compiler");
-  app.add_option("--skip-pass", o.skipPasses, "Leave an optimisation out, to measure its worth: absorb-mla, fuse-norm, fuse-gated, fuse-linears, fuse-moe");
+  app.add_option("--skip-pass", o.skipPasses, "Leave an optimisation out, to measure its worth: absorb-mla, fuse-norm, fuse-gated, fuse-linears, fuse-moe, fuse-quantize");
   app.add_option("--stop-after", line.stopAfter, "Stop after a stage, without writing an artifact");
   app.add_option("--dump-after", line.dumpAfter, "Write STAGE.mlir after this stage, or 'all'")->delimiter(',');
   app.add_option("--dump-dir", line.dumpDir, "Where dumps go");

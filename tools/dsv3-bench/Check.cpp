@@ -16,6 +16,16 @@ namespace {
 /// moves the row's norm.
 constexpr double kElement = 0.05;
 
+/// Element `i` of a buffer as a number: of quantised rows a code times its scale.
+double numberAt(const Buffer &b, const std::vector<uint8_t> &bytes, size_t i) {
+  if (!b.isQuantised())
+    return loadAsFloat(b.elem, bytes.data(), i);
+  size_t cols = size_t(b.shape.back()), across = (cols + size_t(b.block[1]) - 1) / size_t(b.block[1]);
+  size_t scale = i / cols / size_t(b.block[0]) * across + i % cols / size_t(b.block[1]);
+  return double(loadAsFloat(b.parts[0].elem, bytes.data() + b.parts[0].offset, i)) *
+         double(loadAsFloat(b.parts[1].elem, bytes.data() + b.parts[1].offset, scale));
+}
+
 std::string place(const std::string &buffer, int64_t row) { return buffer + " row " + std::to_string(row); }
 
 std::string text(double v) {
@@ -83,7 +93,8 @@ private:
     uint64_t hash = 0xcbf29ce484222325ull;
     for (const auto &[name, bytes] : first) {
       const Buffer *b = c.find(name);
-      size_t n = !b || b->role == Role::Cache ? bytes.size() : size_t(definedElements(c, data, *b)) * byteSize(b->elem);
+      bool whole = !b || b->role == Role::Cache || b->isQuantised();
+      size_t n = whole ? bytes.size() : size_t(definedElements(c, data, *b)) * byteSize(b->elem);
       for (size_t i = 0; i < std::min(n, bytes.size()); ++i)
         hash = (hash ^ bytes[i]) * 0x100000001b3ull;
     }
@@ -105,6 +116,8 @@ private:
   void wholeBuffer(const Buffer &b, const std::vector<uint8_t> &bytes) {
     if (b.role == Role::Cache)
       return cacheRows(b, bytes);
+    if (b.isQuantised())
+      return quantisedRows(b, bytes);
     size_t size = byteSize(b.elem), n = size_t(definedElements(c, data, b));
     const std::vector<uint8_t> &again = second.at(b.name);
     if (bytes.size() < n * size || again.size() != bytes.size())
@@ -129,6 +142,22 @@ private:
       return fail(where + ": expected a number, got NaN");
     fail(where + ": expected equal bits in two runs, got " + text(loadAsFloat(b.elem, bytes.data(), i)) + " and " +
          text(loadAsFloat(b.elem, again.data(), i)));
+  }
+
+  /// Codes and scales of the step's rows are written, and the same in both runs.
+  void quantisedRows(const Buffer &b, const std::vector<uint8_t> &bytes) {
+    const std::vector<uint8_t> &again = second.at(b.name);
+    size_t n = size_t(definedElements(c, data, b)), cols = size_t(b.shape.back());
+    if (again.size() != bytes.size() || bytes.size() < size_t(b.bytes))
+      return fail(b.name + ": expected " + std::to_string(b.bytes) + " bytes, got " + std::to_string(bytes.size()));
+    for (size_t i = 0; i < n; ++i) {
+      double got = numberAt(b, bytes, i), other = numberAt(b, again, i);
+      std::string where = place(b.name, int64_t(i / cols)) + " lane " + std::to_string(i % cols);
+      if (std::isnan(got))
+        return fail(where + ": expected a number, got NaN or what was there before");
+      if (got != other)
+        return fail(where + ": expected equal bits in two runs, got " + text(got) + " and " + text(other));
+    }
   }
 
   static bool isPoison(DType t, const std::vector<uint8_t> &bytes, size_t i) {
@@ -189,7 +218,7 @@ private:
       return;
     std::vector<double> got(e.values.size());
     for (size_t i = 0; i < got.size(); ++i)
-      got[i] = double(loadAsFloat(b->elem, bytes->data(), size_t(e.row * b->shape.back()) + i));
+      got[i] = numberAt(*b, *bytes, size_t(e.row * b->shape.back()) + i);
     double relative = 0;
     std::string fault = rowFault(b->elem, e.values, got, relative);
     verdict.worst = std::max(verdict.worst, relative);

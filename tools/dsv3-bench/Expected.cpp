@@ -99,8 +99,9 @@ public:
     using Fn = void (Reference::*)();
     static const std::pair<const char *, Fn> table[] = {
         {"gemm", &Reference::gemm}, {"gated_gemm", &Reference::gatedGemm}, {"batched_gemm", &Reference::batchedGemm},
-        {"grouped_gemm", &Reference::groupedGemm}, {"grouped_gated_gemm", &Reference::groupedGatedGemm}, {"norm", &Reference::norm}, {"quantize", &Reference::quantize},
-        {"add_norm", &Reference::addNorm}, {"add", &Reference::add}, {"swiglu", &Reference::swiglu}, {"concat", &Reference::concat},
+        {"grouped_gemm", &Reference::groupedGemm}, {"grouped_gated_gemm", &Reference::groupedGatedGemm}, {"norm", &Reference::norm},
+        {"add_norm", &Reference::addNorm}, {"add_norm_quantize", &Reference::addNorm}, {"quantize", &Reference::quantize},
+        {"add", &Reference::add}, {"swiglu", &Reference::swiglu}, {"concat", &Reference::concat},
         {"embed", &Reference::embed}, {"select_rows", &Reference::selectRows}, {"sample", &Reference::sampleTokens}, {"rope", &Reference::rope},
         {"kv_append", &Reference::kvAppend}, {"kv_expand", &Reference::kvExpand}, {"attn_prefill", &Reference::attnPrefill},
         {"attn_decode", &Reference::attnDecode}, {"route", &Reference::route}, {"dispatch", &Reference::dispatch},
@@ -150,6 +151,22 @@ private:
   void add(const char *name, const std::vector<int64_t> &which, const Array<double> &values) {
     for (size_t i = 0; i < which.size() && int64_t(i) < values.rows(); ++i)
       add(name, which[i], std::vector<double>(values.row(int64_t(i)), values.row(int64_t(i)) + values.cols()));
+  }
+
+  /// What codes and scales of rows of bf16 or f32 mean together.
+  Array<double> quantised(const Array<double> &x) {
+    Array<float> narrow(x.shape, std::vector<float>(x.data.begin(), x.data.end()));
+    reference::QuantScheme scheme;
+    scheme.blockRows = 1;
+    scheme.blockCols = json.value("block", int64_t(128));
+    scheme.powerOfTwo = json.value("powers_of_two", false);
+    Array<float> y = errors.take(reference::dequantize(errors.take(reference::quantize(narrow, scheme))));
+    return Array<double>(y.shape, std::vector<double>(y.data.begin(), y.data.end()));
+  }
+  /// Rows that a launch stores as output `name`. Codes are those of the numbers it would store otherwise.
+  void addRows(const char *name, const std::vector<int64_t> &which, const Array<double> &values) {
+    bool codes = buffer(name).isQuantised() || (json.contains("block") && (!c.find("codes") || buffer(name).name == "codes"));
+    add(name, which, codes ? quantised(reference::roundTo(Rounding::BF16, Array<double>(values))) : values);
   }
 
   //===-- Products --------------------------------------------------------===//
@@ -225,20 +242,12 @@ private:
 
   void norm() {
     std::vector<int64_t> which = someRows(tokenRows());
-    add("out", which, errors.take(reference::rmsNorm(rows(buffer("x"), which), gamma(), number("eps", 1e-6))));
+    addRows("out", which, errors.take(reference::rmsNorm(rows(buffer("x"), which), gamma(), number("eps", 1e-6))));
   }
 
-  /// What codes and scales mean together.
   void quantize() {
     std::vector<int64_t> which = someRows(tokenRows());
-    Array<double> x = rows(buffer("x"), which);
-    Array<float> narrow(x.shape, std::vector<float>(x.data.begin(), x.data.end())); // bf16 and f32 values are floats
-    reference::QuantScheme scheme;
-    scheme.blockRows = 1;
-    scheme.blockCols = json.value("block", int64_t(128));
-    scheme.powerOfTwo = json.value("powers_of_two", false);
-    Array<float> y = errors.take(reference::dequantize(errors.take(reference::quantize(narrow, scheme))));
-    add("out", which, Array<double>(y.shape, std::vector<double>(y.data.begin(), y.data.end())));
+    add("out", which, quantised(rows(buffer("x"), which)));
   }
 
   void addNorm() {
@@ -247,7 +256,9 @@ private:
     reference::NormResult<double> r = errors.take(
         reference::rmsNorm(rows(buffer("x"), which), rows(buffer("residual"), which), gamma(), number("eps", 1e-6), sum));
     add("sum", which, r.sum);
-    add("out", which, r.y);
+    addRows("out", which, r.y);
+    if (c.find("codes"))
+      addRows("codes", which, r.y);
   }
 
   void add() {
@@ -258,8 +269,8 @@ private:
   void swiglu() {
     std::vector<int64_t> which = someRows(tokenRows());
     if (c.find("gate_up"))
-      return add("out", which, errors.take(reference::swiglu(rows(buffer("gate_up"), which))));
-    add("out", which, errors.take(reference::swiglu(rows(buffer("gate"), which), rows(buffer("up"), which))));
+      return addRows("out", which, errors.take(reference::swiglu(rows(buffer("gate_up"), which))));
+    addRows("out", which, errors.take(reference::swiglu(rows(buffer("gate"), which), rows(buffer("up"), which))));
   }
 
   void concat() {

@@ -81,6 +81,14 @@ template <typename T> static void eval(kernel::AddNormOp op, Frame<T> &f) {
   f.set(op.getResult(), std::move(r.y));
 }
 
+template <typename T> static void eval(kernel::AddNormQuantizeOp op, Frame<T> &f) {
+  NormResult<T> r = f.take(rmsNorm(f.numbers(op.getX()), f.numbers(op.getResidual()), f.numbers(op.getGamma()),
+                                   op.getEps().convertToDouble(), f.take(roundingOf(elemOf(op.getSum())))));
+  f.set(op.getSum(), std::move(r.sum));
+  f.set(op.getResult(), r.y);
+  f.set(op.getCodes(), std::move(r.y));
+}
+
 template <typename T> static void eval(kernel::QuantizeOp op, Frame<T> &f) { f.set(op.getResult(), f.numbers(op.getX())); }
 
 template <typename T> static void eval(kernel::GemmOp op, Frame<T> &f) {
@@ -225,7 +233,7 @@ template <typename T> static void eval(kernel::CombineOp op, Frame<T> &f) {
 
 template <typename T> bool evalKernel(mlir::Operation &op, Frame<T> &f) {
   return llvm::TypeSwitch<mlir::Operation *, bool>(&op)
-      .template Case<kernel::EmptyOp, kernel::ViewOp, kernel::EmbedOp, kernel::NormOp, kernel::AddNormOp,
+      .template Case<kernel::EmptyOp, kernel::ViewOp, kernel::EmbedOp, kernel::NormOp, kernel::AddNormOp, kernel::AddNormQuantizeOp,
                      kernel::QuantizeOp, kernel::GemmOp, kernel::GatedGemmOp, kernel::BatchedGemmOp, kernel::AddOp, kernel::SwigluOp,
                      kernel::ConcatOp, kernel::SelectRowsOp, kernel::SampleOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvExpandOp,
                      kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::AttnPlanOp, kernel::AttnSplitOp,

@@ -12,7 +12,7 @@ constexpr double kItem = 0.35e-6;    // drain and epilogue of a tile that nothin
 constexpr double kExchange = 0.8e-6; // partial sums through distributed shared memory
 constexpr double kStageClocks = 60;  // a wait and a release that tensor cores do not hide
 constexpr double kExpandClocks = 250; // 64 x 128 FP8 values to a register operand, one warpgroup
-constexpr double kManyRowsL2 = 7.1e12; // bytes/s of FP8 tiles for 512 rows and more, as measured: x no longer is at hand
+constexpr double kFewRowsL2 = 10e12, kManyRowsL2 = 7.1e12; // bytes/s of FP8 tiles as measured, up to 1024 rows and beyond
 constexpr int64_t kInFlight = 90000; // bytes an SM must have on the way to keep memory busy
 constexpr int64_t kBarriers = 16;    // bytes a stage
 
@@ -60,7 +60,7 @@ static double estimateScaled(const GemmShape &p, const RowsSchedule &s, const Gp
   double items = double(rowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn)), blocks = double(ceilDiv(p.k, s.bk));
   double rounds = double(ceilDiv(int64_t(items), gpu.sms)), epilogue = kItem + double(s.bn) * 4e-9;
   double weights = double(p.active() * p.weights * p.n * p.k), values = double(p.rows) * double(p.k + p.n * p.outBytes);
-  double l2 = items * blocks * double(stageBytes(p, s)) / (p.rows > 256 ? kManyRowsL2 : gpu.l2);
+  double l2 = items * blocks * double(stageBytes(p, s)) / (p.rows > 1024 ? kManyRowsL2 : kFewRowsL2);
   return kLaunch + std::max({rounds * (blocks * scaledBlockClocks(s) / gpu.clock + epilogue), (weights + values) / gpu.memory, l2});
 }
 
@@ -134,11 +134,18 @@ double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) 
 
 RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   RowsSchedule best;
+  // Experts: one tile of 192 rows holds what most of them have, two of 128 would be half empty (128 rows on average: gate and up
+  // take 397 us, 438 in tiles of 128 x 192).
+  if (p.grouped && p.xBytes == 1) {
+    best = {3, 128, 128};
+    best.stages = stagesThatFit(stageBytes(p, best), listBytes(p, best.bm()), 8, gpu);
+    return best;
+  }
   double least = 1e30;
   for (int64_t warpgroups : {2, 1})
     for (int64_t bn : {256, 224, 192, 160, 144, 128, 96, 64}) {
-      // FP8: promoted sums take as many registers as the accumulator, and are made of 32 columns at least.
-      if (p.xBytes == 1 && (bn > 192 || bn % 32 || bn / p.weights % 32))
+      // FP8: promoted sums take as many registers as the accumulator, and are made of 32 columns at least; 160 was not measured.
+      if (p.xBytes == 1 && (bn > 192 || bn == 160 || bn % 32 || bn / p.weights % 32))
         continue;
       if (p.xBytes > 1 && bn % 64 && p.n % bn)
         continue; // an edge of N cuts whole pieces of 64 columns

@@ -27,8 +27,10 @@ public:
       takeParameters(ArrayRef<Value>(args).drop_front());
       ring = k.ring("ab", s.stages, {a, b}, {"mma"}, tile::Arrive::Warpgroup);
       work = makeWork(args[0]);
-      k.producer("load", s.warpgroups == 2 ? 40 : 0, [&] { load(); });
-      k.consumers("mma", s.warpgroups, s.warpgroups == 2 ? 232 : 0, [&](Value g) { consume(g); });
+      // One warpgroup has what it needs; two or three need more than the launch gives (pitfalls 15 and 25).
+      const int64_t producer[] = {0, 40, 40}, consumer[] = {0, 232, 152};
+      k.producer("load", producer[s.warpgroups - 1], [&] { load(); });
+      k.consumers("mma", s.warpgroups, consumer[s.warpgroups - 1], [&](Value g) { consume(g); });
     });
   }
 

@@ -151,7 +151,8 @@ protected:
         Value row = k.element(start, slot, rowBytes), source = x.at(k, token);
         SmallVector<Lanes> values = norm.load(k, x, source), g = norm.load(k, gamma, gamma.base);
         rotateKey(k, op, refs, norm.threads, x, source, row);
-        norm.store(k, values, norm.scale(k, values), g, kv.getElem(), row);
+        norm.apply(k, values, norm.scale(k, values), g);
+        norm.store(k, values, kv.getElem(), row);
       });
     });
   }

@@ -1,4 +1,5 @@
 // Kernels that walk over rows: embedding, norms, elementwise ops, concatenation, copies of chosen rows.
+#include "codegen/sm90/simt/QuantGroup.h"
 #include "codegen/sm90/simt/RowNorm.h"
 
 using namespace mlir;
@@ -84,6 +85,40 @@ private:
   Fn fn;
 };
 
+/// kernel.swiglu into quantised rows: gate, up, out. As kernel.quantize, a group is neighbouring lanes of a warp.
+class SwigluQuantizeEmitter : public SimtEmitter {
+public:
+  SwigluQuantizeEmitter() : SimtEmitter("kernel.swiglu", "sm90.swiglu_quantize") {}
+  std::string whyIllegal(Operation *op) const override {
+    if (std::string why = floatsOnly(op, /*quantised=*/2); !why.empty())
+      return why;
+    if (std::string why = QuantGroup::whyIllegal(op->getOperand(2), walk(op).width); !why.empty())
+      return why;
+    return walk(op).whyIllegal();
+  }
+  LaunchSignature signature(Operation *op) const override { return {{}, {QuantGroup::scaleOffset(op->getOperand(2))}}; }
+
+protected:
+  static GroupWalk walk(Operation *op) {
+    int64_t columns = lastDim(op->getResult(0));
+    return {rowCapacity(op->getResult(0)), columns, vectorWidth(op, {0, 1}, {columns})};
+  }
+  int64_t threads(Operation *) const override { return GroupWalk::kThreads; }
+  int64_t blocks(Operation *op) const override { return walk(op).blocks(); }
+
+  void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
+    GroupWalk w = walk(op);
+    Rows gate = rows(k, refs, op, 0), up = rows(k, refs, op, 1);
+    QuantGroup group(k, op->getOperand(2), k.param(refs.of(2)), k.param(refs.size()), w.width);
+    w.quantise(k, rowCount(k, op->getResult(0)), group, [&](Value row, Value lane) {
+      Lanes g = gate.load(k, gate.at(k, row, lane), w.width), u = up.load(k, up.at(k, row, lane), w.width);
+      for (auto [a, c] : llvm::zip(g, u))
+        a = k.fmul(k.siluFast(a), c);
+      return k.roundTo(tensorType(op->getOperand(2)).getElementType(), g);
+    });
+  }
+};
+
 /// kernel.concat: x, y, out.
 class ConcatEmitter : public FlatEmitter {
 public:
@@ -102,17 +137,30 @@ protected:
   }
 };
 
-/// kernel.norm (x, gamma, out) and kernel.add_norm (x, residual, gamma, sum, out): one block a row.
+/// kernel.norm (x, gamma, out), kernel.add_norm (x, residual, gamma, sum, out) and kernel.add_norm_quantize (and codes): one
+/// block a row. The last destination may be quantised.
 class NormEmitter : public SimtEmitter {
 public:
   NormEmitter(StringRef op, StringRef name, bool residual) : SimtEmitter(op, name), residual(residual) {}
   std::string whyIllegal(Operation *op) const override {
-    std::string why = floatsOnly(op);
-    return why.empty() ? RowNorm::whyIllegal(lastDim(op->getOperand(0))) : why;
+    if (std::string why = floatsOnly(op, /*quantised=*/last(op)); !why.empty())
+      return why;
+    if (quantises(op))
+      if (std::string why = QuantGroup::whyIllegal(op->getOperand(last(op)), plan(op).width); !why.empty())
+        return why;
+    return RowNorm::whyIllegal(lastDim(op->getOperand(0)));
   }
   kernel::NumericsAttr numerics(Operation *op) const override { return plan(op).numerics(op->getContext()); }
+  LaunchSignature signature(Operation *op) const override {
+    LaunchSignature s;
+    if (quantises(op))
+      s.consts.push_back(QuantGroup::scaleOffset(op->getOperand(last(op))));
+    return s;
+  }
 
 protected:
+  static unsigned last(Operation *op) { return op->getNumOperands() - 1; }
+  static bool quantises(Operation *op) { return bool(tensorType(op->getOperand(last(op))).getEncoding()); }
   RowNorm plan(Operation *op) const {
     SmallVector<unsigned> operands;
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
@@ -125,18 +173,27 @@ protected:
 
   void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
     RowNorm norm = plan(op);
-    unsigned last = op->getNumOperands() - 1;
-    Rows x = rows(k, refs, op, 0), gamma = rows(k, refs, op, residual ? 2 : 1), y = rows(k, refs, op, last);
+    Rows x = rows(k, refs, op, 0), gamma = rows(k, refs, op, residual ? 2 : 1);
     Value row = k.block();
     k.when(k.lt(row, rowCount(k, op->getOperand(0))), [&] {
       SmallVector<Lanes> values = norm.load(k, x, x.at(k, row)), g = norm.load(k, gamma, gamma.base);
       if (residual)
         addResidual(k, norm, rows(k, refs, op, 1), rows(k, refs, op, 3), row, values);
-      norm.store(k, values, norm.scale(k, values), g, y.elem, y.at(k, row));
+      norm.apply(k, values, norm.scale(k, values), g);
+      for (unsigned out = residual ? 4 : 2; out <= last(op); ++out) {
+        if (tensorType(op->getOperand(out)).getEncoding())
+          quantise(k, norm, op->getOperand(out), k.param(refs.of(out)), k.param(refs.size()), row, values);
+        else
+          store(k, norm, values, rows(k, refs, op, out), row);
+      }
     });
   }
 
 private:
+  static void store(SimtBuilder &k, const RowNorm &norm, ArrayRef<Lanes> values, const Rows &to, Value row) {
+    norm.store(k, values, to.elem, to.at(k, row));
+  }
+
   /// values = x + residual, rounded to the sum's type and stored: what the norm reads is what the sum holds.
   static void addResidual(SimtBuilder &k, const RowNorm &norm, const Rows &residual, const Rows &sum, Value row, SmallVector<Lanes> &values) {
     SmallVector<Lanes> other = norm.load(k, residual, residual.at(k, row));
@@ -145,7 +202,20 @@ private:
         a = k.fadd(a, c);
       v = k.roundTo(sum.elem, v);
     }
-    norm.forVectors(k, [&](int64_t i, Value lane) { k.storeF32(sum.elem, values[i], sum.at(k, row, lane)); });
+    store(k, norm, values, sum, row);
+  }
+
+  /// What is quantised is the result as it would be stored plain. Threads past the end of the row hold zeros, and take part in
+  /// the exchange of a group.
+  static void quantise(SimtBuilder &k, const RowNorm &norm, Value out, Value codes, Value scaleOffset, Value row, ArrayRef<Lanes> values) {
+    QuantGroup group(k, out, codes, scaleOffset, norm.width);
+    SmallVector<Lanes> numbers;
+    SmallVector<Value> scales;
+    for (const Lanes &v : values) {
+      numbers.push_back(k.roundTo(tensorType(out).getElementType(), v));
+      scales.push_back(group.scale(numbers.back()));
+    }
+    norm.forVectors(k, [&](int64_t i, Value lane) { group.store(numbers[size_t(i)], scales[size_t(i)], row, lane); });
   }
 
   bool residual;
@@ -159,7 +229,9 @@ void addRowEmitters90(KernelRegistry &r) {
   r.add(std::make_unique<SelectRowsEmitter>());
   r.add(std::make_unique<NormEmitter>("kernel.norm", "sm90.norm", false));
   r.add(std::make_unique<NormEmitter>("kernel.add_norm", "sm90.add_norm", true));
+  r.add(std::make_unique<NormEmitter>("kernel.add_norm_quantize", "sm90.add_norm_quantize", true));
   r.add(std::make_unique<ElementwiseEmitter>("kernel.add", "sm90.add", [](SimtBuilder &k, Value a, Value c) { return k.fadd(a, c); }));
+  r.add(std::make_unique<SwigluQuantizeEmitter>());
   r.add(std::make_unique<ElementwiseEmitter>("kernel.swiglu", "sm90.swiglu",
                                              [](SimtBuilder &k, Value gate, Value up) { return k.fmul(k.siluFast(gate), up); }));
   r.add(std::make_unique<ConcatEmitter>());

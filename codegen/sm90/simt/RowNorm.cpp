@@ -58,13 +58,14 @@ Value RowNorm::scale(SimtBuilder &k, ArrayRef<Lanes> values) const {
   return k.rsqrt(k.fadd(k.fmul(sum, k.cf(k.f32, 1.0 / double(n))), k.cf(k.f32, eps)));
 }
 
-void RowNorm::store(SimtBuilder &k, ArrayRef<Lanes> values, Value scale, ArrayRef<Lanes> gamma, Type elem, Value destination) const {
-  forVectors(k, [&](int64_t i, Value lane) {
-    Lanes out;
-    for (int64_t j = 0; j < width; ++j)
-      out.push_back(k.fmul(k.fmul(values[i][j], scale), gamma[i][j]));
-    k.storeF32(elem, out, k.element(destination, lane, elemBytes(elem)));
-  });
+void RowNorm::apply(SimtBuilder &k, SmallVector<Lanes> &values, Value scale, ArrayRef<Lanes> gamma) const {
+  for (auto [lanes, g] : llvm::zip(values, gamma))
+    for (auto [v, factor] : llvm::zip(lanes, g))
+      v = k.fmul(k.fmul(v, scale), factor);
+}
+
+void RowNorm::store(SimtBuilder &k, ArrayRef<Lanes> values, Type elem, Value destination) const {
+  forVectors(k, [&](int64_t i, Value lane) { k.storeF32(elem, values[size_t(i)], k.element(destination, lane, elemBytes(elem))); });
 }
 
 } // namespace dsv3::codegen

@@ -25,9 +25,10 @@ struct RowNorm {
   SmallVector<Lanes> load(SimtBuilder &k, const Rows &x, Value address) const;
   /// 1 / sqrt(sum of squares * (1 / n) + eps): relative error of the root 1.3e-7; all threads must come here.
   Value scale(SimtBuilder &k, ArrayRef<Lanes> values) const;
-  /// Stores value * scale * gamma (two products) to the row at `destination`. Gamma is loaded before `scale` is known, so
-  /// that nobody waits for it behind the barrier.
-  void store(SimtBuilder &k, ArrayRef<Lanes> values, Value scale, ArrayRef<Lanes> gamma, Type elem, Value destination) const;
+  /// Values become value * scale * gamma (two products). Gamma is loaded before `scale` is known, so that nobody waits for it
+  /// behind the barrier.
+  void apply(SimtBuilder &k, SmallVector<Lanes> &values, Value scale, ArrayRef<Lanes> gamma) const;
+  void store(SimtBuilder &k, ArrayRef<Lanes> values, Type elem, Value destination) const;
 };
 
 } // namespace dsv3::codegen

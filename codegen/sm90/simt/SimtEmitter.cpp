@@ -72,12 +72,12 @@ int64_t SimtEmitter::vectorWidth(Operation *op, ArrayRef<unsigned> operands, Arr
   return n;
 }
 
-std::string SimtEmitter::floatsOnly(Operation *op) {
+std::string SimtEmitter::floatsOnly(Operation *op, int64_t quantised) {
   for (auto [i, v] : llvm::enumerate(op->getOperands())) {
     auto type = dyn_cast<RankedTensorType>(v.getType());
     if (!type || !isa<FloatType>(type.getElementType()))
       continue;
-    if (!isa<Float32Type, BFloat16Type>(type.getElementType()) || ir::getScheme(type))
+    if (!isa<Float32Type, BFloat16Type>(type.getElementType()) || (ir::getScheme(type) && int64_t(i) != quantised))
       return "operand " + std::to_string(i) + " must be plain f32 or bf16";
   }
   return {};

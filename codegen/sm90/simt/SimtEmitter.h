@@ -43,8 +43,8 @@ protected:
   static Value rowCount(SimtBuilder &k, Value v);
   /// The most elements (8, 4, 2 or 1) that divide each of `widths` and the places where rows of `operands` begin.
   static int64_t vectorWidth(mlir::Operation *op, ArrayRef<unsigned> operands, ArrayRef<int64_t> widths);
-  /// Empty, or which float operand is neither f32 nor bf16, or is quantised.
-  static std::string floatsOnly(mlir::Operation *op);
+  /// Empty, or which float operand is neither f32 nor bf16, or is quantised; operand `quantised` may be.
+  static std::string floatsOnly(mlir::Operation *op, int64_t quantised = -1);
 };
 
 /// A kernel in which each thread makes one vector of the result, and nothing depends on a neighbour.

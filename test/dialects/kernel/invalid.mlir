@@ -115,6 +115,16 @@ dsv3.program @p(%x: tensor<4x16xbf16>, %g: tensor<16xbf16>, %o: tensor<4x8xbf16>
 
 // -----
 
+//===-- add_norm_quantize -------------------------------------------------===//
+
+dsv3.program @p(%x: tensor<4x16xbf16>, %g: tensor<16xbf16>) {
+  // expected-error @+1 {{expected a plain out and a codes_out with a scheme, got 'tensor<4x16xbf16>' and 'tensor<4x16xbf16>'}}
+  %s, %r, %c = kernel.add_norm_quantize ins(%x, %x, %g : tensor<4x16xbf16>, tensor<4x16xbf16>, tensor<16xbf16>) outs(%x, %x, %x : tensor<4x16xbf16>, tensor<4x16xbf16>, tensor<4x16xbf16>) eps 1.0e-06 site "s" -> tensor<4x16xbf16>, tensor<4x16xbf16>, tensor<4x16xbf16>
+  dsv3.return
+}
+
+// -----
+
 //===-- add_norm ----------------------------------------------------------===//
 
 dsv3.program @p(%x: tensor<4x16xbf16>, %y: tensor<2x16xbf16>, %g: tensor<16xbf16>) {

@@ -38,6 +38,16 @@ inline Buffer fp8Weight(const std::string &name, int64_t n, int64_t k) {
   return b;
 }
 
+/// Rows of FP8 with a scale per 128 lanes.
+inline Buffer fp8Rows(const std::string &name, Role role, int64_t rows, int64_t k) {
+  Buffer b = plain(name, role, DType::BF16, {rows, k});
+  int64_t data = (rows * k + 255) / 256 * 256, scales = rows * ((k + 127) / 128) * 4;
+  b.bytes = data + scales;
+  b.block = {1, 128};
+  b.parts = {{"data", DType::F8E4M3, 0, rows * k, 0, "(n, k) -> [n, k]"}, {"scale", DType::F32, data, scales, 0, "(n, k) -> [n, k/128]"}};
+  return b;
+}
+
 /// A pack around one case, with a step buffer for 16 tokens in 8 sequences of 4 pages.
 inline Pack packOf(Case c) {
   Pack pack;

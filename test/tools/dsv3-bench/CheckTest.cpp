@@ -2,7 +2,9 @@
 #include "test/tools/dsv3-bench/Cases.h"
 #include "tools/dsv3-bench/Check.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 using namespace dsv3;
 using namespace dsv3::bench;
@@ -59,6 +61,41 @@ TEST(CheckTest, RightGemmPasses) {
   EXPECT_EQ(v.rows, 7);
   EXPECT_GT(v.worst, 1e-4); // bf16 rounds
   EXPECT_LT(v.worst, 3e-3);
+}
+
+TEST(CheckTest, QuantisedRowsAreReadWithTheirScales) {
+  Case c;
+  c.name = c.op = "quantize";
+  c.shape = {{"op", "quantize"}, {"m", 3}, {"rows", 2}, {"d", 256}};
+  c.buffers = {plain("x", Role::Input, DType::BF16, {3, 256}), fp8Rows("out", Role::Output, 3, 256)};
+  Fixture f(c);
+  Bytes &out = f.right["out"];
+  const Buffer &b = f.one().buffers[1];
+  for (const ExpectedRow &row : f.expected.rows)
+    for (int64_t i = 0; i < 256; ++i) {
+      double most = 0;
+      for (int64_t j = i / 128 * 128; j < (i / 128 + 1) * 128; ++j)
+        most = std::max(most, std::fabs(row.values[size_t(j)]));
+      put(out, DType::F8E4M3, size_t(row.row * 256 + i), row.values[size_t(i)] / (most / 448));
+      auto scale = float(most / 448);
+      std::memcpy(out.data() + b.parts[1].offset + (row.row * 2 + i / 128) * 4, &scale, 4);
+    }
+  EXPECT_EQ(f.problem(f.right), "");
+  Verdict v = check(f.one(), *f.data, f.expected, f.right, f.right);
+  EXPECT_EQ(v.rows, 2);
+  EXPECT_EQ(v.bits.size(), 16u);
+
+  Outputs wrong = f.right;
+  std::swap(wrong["out"][size_t(b.parts[1].offset)], wrong["out"][size_t(b.parts[1].offset) + 4]); // scales of two groups
+  std::swap(wrong["out"][size_t(b.parts[1].offset) + 2], wrong["out"][size_t(b.parts[1].offset) + 6]);
+  EXPECT_NE(check(f.one(), *f.data, f.expected, wrong, wrong).bits, v.bits);
+  wrong = f.right;
+  std::memset(wrong["out"].data() + b.parts[1].offset, 0xff, 4); // not written
+  EXPECT_EQ(f.problem(wrong), "out row 0 lane 0: expected a number, got NaN or what was there before");
+  EXPECT_EQ(f.problem(f.right, wrong).substr(0, 45), "out row 0 lane 0: expected equal bits in two ");
+  wrong = f.right;
+  wrong["out"][5] ^= 0x7c;
+  EXPECT_NE(f.problem(wrong), "");
 }
 
 TEST(CheckTest, RightGemmOfAViewAndOfFp8Passes) {

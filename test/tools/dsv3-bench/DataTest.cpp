@@ -44,6 +44,28 @@ TEST(DataTest, Fp8WeightsHaveAScalePerBlock) {
   EXPECT_EQ(scales.size(), 6u);
 }
 
+TEST(DataTest, QuantisedRowsHoldWhatTheReferenceReads) {
+  Case c = gemmCase({{"m", 4}, {"rows", 3}, {"n", 8}, {"k", 200}});
+  c.buffers[0] = fp8Rows("x", Role::Input, 4, 200);
+  Pack pack = packOf(c);
+  CaseData data = dataOf(pack);
+  std::vector<uint8_t> bytes = data.bytes(c.buffers[0], 0);
+  std::set<float> scales;
+  for (size_t row = 0; row < 4; ++row)
+    for (size_t k : {0, 127, 128, 199}) {
+      float scale;
+      std::memcpy(&scale, bytes.data() + c.buffers[0].parts[1].offset + (row * 2 + k / 128) * 4, 4);
+      double stored = double(e4m3ToFloat(bytes[row * 200 + k])) * double(scale);
+      if (row == 3) { // past the step
+        EXPECT_TRUE(std::isnan(scale) && std::isnan(e4m3ToFloat(bytes[row * 200 + k])));
+        continue;
+      }
+      scales.insert(scale);
+      EXPECT_EQ(stored, data.input(c.buffers[0], int64_t(row * 200 + k)));
+    }
+  EXPECT_EQ(scales.size(), 6u);
+}
+
 TEST(DataTest, RepeatedScalesAreWrittenEverywhere) {
   Case c = gemmCase({{"m", 1}, {"n", 256}, {"k", 256}});
   c.buffers[1] = fp8Weight("w", 256, 256);

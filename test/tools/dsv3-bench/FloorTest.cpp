@@ -78,6 +78,18 @@ TEST(FloorTest, AnchorsKeepTheFastestPeerAndNameBadLines) {
   EXPECT_NE(bad.error().message.find("x.csv:2: expected group,case,type,peer,us"), std::string::npos);
 }
 
+TEST(FloorTest, ProductsOfTwoFp8OperandsHaveTheirRate) {
+  Case c = gemmCase({{"m", 16}, {"n", 128}, {"k", 256}});
+  c.buffers[0] = fp8Rows("x", Role::Input, 16, 256);
+  c.buffers[1] = fp8Weight("w", 128, 256);
+  Pack pack = packOf(c);
+  Cost cost = costOf(pack.cases[0], dataOf(pack), 0);
+  EXPECT_TRUE(cost.fp8);
+  EXPECT_DOUBLE_EQ(cost.bytes, (16 * 256 + 16 * 2 * 4) + (128 * 256 + 2 * 4) + 16 * 128 * 2.0);
+  EXPECT_DOUBLE_EQ((Cost{0, 1620e6, true}).floorUs(), 1.0);
+  EXPECT_DOUBLE_EQ((Cost{0, 810e6, false}).floorUs(), 1.0);
+}
+
 TEST(FloorTest, SummaryIsGeometric) {
   Summary s = summarize({0.5, 2.0, 8.0});
   EXPECT_EQ(s.count, 3);

@@ -116,6 +116,11 @@ Value CaseBuilder::weight(StringRef name, ArrayRef<int64_t> shape, const char *k
 
 Value CaseBuilder::output(ArrayRef<int64_t> shape, Type elem) { return kernel::EmptyOp::create(b, loc, tensor(shape, elem)); }
 
+Value CaseBuilder::outputRows(ArrayRef<int64_t> shape) { return isFp8("out") ? outputCodes(shape) : output(shape, elem("out")); }
+Value CaseBuilder::outputCodes(ArrayRef<int64_t> shape) {
+  return kernel::EmptyOp::create(b, loc, RankedTensorType::get(shape, b.getBF16Type(), fp8Blocks(1)));
+}
+
 Value CaseBuilder::seq() {
   argNames.push_back("seq");
   return body->addArgument(ir::SeqType::get(b.getContext()), loc);

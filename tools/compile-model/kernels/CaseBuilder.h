@@ -36,6 +36,9 @@ public:
   mlir::Value weight(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, const char *key = "w");
   mlir::Value plainWeight(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, mlir::Type elem);
   mlir::Value output(llvm::ArrayRef<int64_t> shape, mlir::Type elem);
+  /// Rows of the type that key `out` says: bf16, f32 or fp8.
+  mlir::Value outputRows(llvm::ArrayRef<int64_t> shape);
+  mlir::Value outputCodes(llvm::ArrayRef<int64_t> shape);
   mlir::Value seq();
   mlir::Value cache();
   mlir::StringAttr site() { return b.getStringAttr(entry.name); }

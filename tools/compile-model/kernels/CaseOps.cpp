@@ -62,18 +62,36 @@ void groupedGatedGemm(CaseBuilder &c) {
 
 void norm(CaseBuilder &c) {
   int64_t d = c.size("d");
-  Value x = c.inputView("x", {c.T, d}, c.elem("x")), gamma = c.plainWeight("gamma", {d}, c.elem("w")), out = c.output({c.T, d}, c.elem("out"));
+  Value x = c.inputView("x", {c.T, d}, c.elem("x")), gamma = c.plainWeight("gamma", {d}, c.elem("w")), out = c.outputRows({c.T, d});
   c.result("out", kernel::NormOp::create(c.b, c.loc, out.getType(), x, gamma, out, c.f64(c.numberOr("eps", 1e-6)), unbound, unscheduled, c.site()));
 }
 
 void addNorm(CaseBuilder &c) {
   int64_t d = c.size("d");
   Value x = c.input("x", {c.T, d}, c.elem("x")), residual = c.input("residual", {c.T, d}, c.elem("x"));
-  Value gamma = c.plainWeight("gamma", {d}, c.elem("w")), sum = c.output({c.T, d}, c.elem("sum")), out = c.output({c.T, d}, c.elem("out"));
+  Value gamma = c.plainWeight("gamma", {d}, c.elem("w")), sum = c.output({c.T, d}, c.elem("sum")), out = c.outputRows({c.T, d});
   auto op = kernel::AddNormOp::create(c.b, c.loc, sum.getType(), out.getType(), x, residual, gamma, sum, out, c.f64(c.numberOr("eps", 1e-6)),
                                       unbound, unscheduled, c.site());
   c.result("sum", op.getSum());
   c.result("out", op.getResult());
+}
+
+void addNormQuantize(CaseBuilder &c) {
+  int64_t d = c.size("d");
+  Value x = c.input("x", {c.T, d}, c.elem("x")), residual = c.input("residual", {c.T, d}, c.elem("x"));
+  Value gamma = c.plainWeight("gamma", {d}, c.elem("w")), sum = c.output({c.T, d}, c.elem("sum")), out = c.output({c.T, d}, c.elem("out"));
+  Value codes = c.outputCodes({c.T, d});
+  auto op = kernel::AddNormQuantizeOp::create(c.b, c.loc, sum.getType(), out.getType(), codes.getType(), x, residual, gamma, sum, out, codes,
+                                              c.f64(c.numberOr("eps", 1e-6)), unbound, unscheduled, c.site());
+  c.result("sum", op.getSum());
+  c.result("out", op.getResult());
+  c.result("codes", op.getCodes());
+}
+
+void quantize(CaseBuilder &c) {
+  int64_t d = c.size("d");
+  Value x = c.inputView("x", {c.T, d}, c.elem("x")), out = c.outputCodes({c.T, d});
+  c.result("out", kernel::QuantizeOp::create(c.b, c.loc, out.getType(), x, out, unbound, unscheduled, c.site()));
 }
 
 void add(CaseBuilder &c) {
@@ -86,7 +104,7 @@ void add(CaseBuilder &c) {
 void swiglu(CaseBuilder &c) {
   int64_t d = c.size("d");
   Value both = c.input("gate_up", {c.T, 2 * d}, c.elem("x"));
-  Value gate = c.view(both, 0, {c.T, d}), up = c.view(both, d, {c.T, d}), out = c.output({c.T, d}, c.elem("out"));
+  Value gate = c.view(both, 0, {c.T, d}), up = c.view(both, d, {c.T, d}), out = c.outputRows({c.T, d});
   c.result("out", kernel::SwigluOp::create(c.b, c.loc, out.getType(), gate, up, out, unbound, unscheduled, c.site()));
 }
 
@@ -193,7 +211,8 @@ void dispatch(CaseBuilder &c) {
 
 void gather(CaseBuilder &c) {
   int64_t d = c.size("d"), rows = c.T * c.size("top");
-  Value x = c.input("x", {c.T, d}, c.elem("x")), tokenOf = c.input("token_of", {rows}, i32(c)), out = c.output({rows, d}, c.elem("x"));
+  Value x = c.inputRows("x", {c.T, d}), tokenOf = c.input("token_of", {rows}, i32(c));
+  Value out = cast<RankedTensorType>(x.getType()).getEncoding() ? c.outputCodes({rows, d}) : c.output({rows, d}, c.elem("x"));
   c.result("out", kernel::GatherOp::create(c.b, c.loc, out.getType(), x, tokenOf, out, unbound, unscheduled, c.site()));
 }
 
@@ -207,8 +226,9 @@ void combine(CaseBuilder &c) {
 
 constexpr std::pair<llvm::StringLiteral, CaseFn> table[] = {
     {"gemm", gemm}, {"gated_gemm", gatedGemm}, {"batched_gemm", batchedGemm}, {"grouped_gemm", groupedGemm},
-    {"grouped_gated_gemm", groupedGatedGemm}, {"norm", norm}, {"add_norm", addNorm}, {"add", add}, {"swiglu", swiglu},
-    {"concat", concat}, {"embed", embed}, {"select_rows", selectRows}, {"sample", sample}, {"rope", rope}, {"kv_append", kvAppend},
+    {"grouped_gated_gemm", groupedGatedGemm}, {"norm", norm}, {"add_norm", addNorm}, {"add_norm_quantize", addNormQuantize},
+    {"quantize", quantize}, {"add", add}, {"swiglu", swiglu}, {"concat", concat}, {"embed", embed}, {"select_rows", selectRows},
+    {"sample", sample}, {"rope", rope}, {"kv_append", kvAppend},
     {"attn_decode", attnDecode}, {"attn_prefill", attnPrefill}, {"kv_expand", kvExpand}, {"route", route}, {"dispatch", dispatch}, {"gather", gather}, {"combine", combine},
 };
 } // namespace

@@ -4,7 +4,10 @@
 #include "runtime/core/DType.h"
 #include "runtime/reference/Quantize.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <tuple>
 
 namespace dsv3::codegen::test {
 namespace {
@@ -64,6 +67,109 @@ TEST_P(QuantizeTest, GivesTheReferencesBytes) {
 INSTANTIATE_TEST_SUITE_P(Forms, QuantizeTest,
                          ::testing::Values(Case{Elem::BF16, 512, false}, Case{Elem::F32, 256, false}, Case{Elem::BF16, 384, true},
                                            Case{Elem::BF16, 576, false}, Case{Elem::F32, 64, false}, Case{Elem::BF16, 132, true}));
+
+/// Every magnitude that float32 has: scales that are subnormal, that underflow, that are near the end; and both zeros.
+TEST_F(DeviceTest, QuantizesEveryMagnitude) {
+  constexpr int64_t kRows = 300, kWidth = 128;
+  for (bool pow2 : {false, true}) {
+    std::string x = tensorText({kRows, kWidth}, Elem::F32), q = quantised(kRows, kWidth, pow2);
+    auto grid = compile("%x: " + x, "%o = kernel.empty : " + q + "\n%r = kernel.quantize ins(%x : " + x + ") outs(%o : " + q + ") site \"s\"", kRows);
+    ASSERT_TRUE(grid);
+    Array<double> values = randomValues({kRows, kWidth}, Elem::F32, pow2 ? 5 : 4);
+    Array<float> rows({kRows, kWidth});
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t i = 0; i < kWidth; ++i) {
+        double v = std::ldexp(std::fmod(values.row(r)[i], 1.0), int(r) - 160 - int(i % 5)); // 2^-160 to 2^127 and beyond
+        rows.row(r)[i] = float(std::clamp(v, -3.4e38, 3.4e38));
+        values.row(r)[i] = double(rows.row(r)[i]);
+      }
+    rows.row(1)[0] = -0.0f, values.row(1)[0] = -0.0;
+    reference::QuantScheme scheme;
+    scheme.blockRows = 1, scheme.powerOfTwo = pow2;
+    std::vector<uint8_t> want = stored(*reference::quantize(rows, scheme), kRows);
+    Buffer in = Buffer::of(values, Elem::F32), out{int64_t(want.size())};
+    grid->run({in.data(), out.data()}, step(kRows, 1), false);
+    std::vector<uint8_t> got = bytesOf(out);
+    for (int64_t r = 0; r < kRows; ++r) {
+      float scales[2];
+      std::memcpy(&scales[0], &want[size_t(up(kRows * kWidth) + r * 4)], 4);
+      std::memcpy(&scales[1], &got[size_t(up(kRows * kWidth) + r * 4)], 4);
+      EXPECT_EQ(scales[0], scales[1]) << "scale of magnitude " << r - 160;
+      EXPECT_TRUE(std::equal(want.begin() + r * kWidth, want.begin() + (r + 1) * kWidth, got.begin() + r * kWidth)) << "codes of magnitude " << r - 160;
+    }
+  }
+}
+
+/// Launches that make rows and quantise them store what the plain launch's rows are quantised to, byte for byte.
+class FusedQuantTest : public DeviceTest, public ::testing::WithParamInterface<std::tuple<int64_t, bool>> {
+protected:
+  /// Codes and scales of rows that a launch stored as bf16.
+  static std::vector<uint8_t> quantise(const Buffer &plain, int64_t width, bool pow2) {
+    Array<float> rows({kTokens, width});
+    auto *words = static_cast<const uint16_t *>(plain.data());
+    for (int64_t i = 0; i < rows.size(); ++i)
+      rows.data[size_t(i)] = bf16ToFloat(words[i]);
+    reference::QuantScheme scheme;
+    scheme.blockRows = 1, scheme.powerOfTwo = pow2;
+    return stored(*reference::quantize(rows, scheme), kCapacity);
+  }
+};
+
+TEST_P(FusedQuantTest, Norms) {
+  auto [width, pow2] = GetParam();
+  std::string x = tensorText({kCapacity, width}, Elem::BF16), g = tensorText({width}, Elem::BF16), q = quantised(kCapacity, width, pow2);
+  std::string args = "%x: " + x + ", %r: " + x + ", %g: " + g, three = x + ", " + x + ", " + g;
+  std::string empty = "%s0 = kernel.empty : " + x + "\n%y0 = kernel.empty : " + x + "\n%c0 = kernel.empty : " + q + "\n";
+  auto norm = compile(args, empty + "%y = kernel.norm ins(%x, %g : " + x + ", " + g + ") outs(%y0 : " + x + ") eps 1.0e-06 site \"s\"", kCapacity);
+  auto codes = compile(args, empty + "%y = kernel.norm ins(%x, %g : " + x + ", " + g + ") outs(%c0 : " + q + ") eps 1.0e-06 site \"s\"", kCapacity);
+  std::string ins = " ins(%x, %r, %g : " + three + ") outs(%s0, ";
+  auto add = compile(args, empty + "%s, %y = kernel.add_norm" + ins + "%y0 : " + x + ", " + x + ") eps 1.0e-06 site \"s\" -> " + x + ", " + x, kCapacity);
+  auto addCodes = compile(args, empty + "%s, %y = kernel.add_norm" + ins + "%c0 : " + x + ", " + q + ") eps 1.0e-06 site \"s\" -> " + x + ", " + q, kCapacity);
+  auto both = compile(args, empty + "%s, %y, %c = kernel.add_norm_quantize" + ins + "%y0, %c0 : " + x + ", " + x + ", " + q +
+                                ") eps 1.0e-06 site \"s\" -> " + x + ", " + x + ", " + q, kCapacity);
+  ASSERT_TRUE(norm && codes && add && addCodes && both);
+  Buffer in = Buffer::of(randomValues({kCapacity, width}, Elem::BF16, 1, 30), Elem::BF16);
+  Buffer residual = Buffer::of(randomValues({kCapacity, width}, Elem::BF16, 2, 30), Elem::BF16);
+  Buffer gamma = Buffer::of(randomValues({width}, Elem::BF16, 3), Elem::BF16);
+  int64_t bytes = kCapacity * width * 2;
+  Buffer y{bytes}, sum{bytes}, sum2{bytes}, y2{bytes};
+  norm->run({in.data(), gamma.data(), y.data()}, step(kTokens, 1), false);
+  std::vector<uint8_t> want = quantise(y, width, pow2);
+  Buffer out{int64_t(want.size())}, out2{int64_t(want.size())}, out3{int64_t(want.size())};
+  codes->run({in.data(), gamma.data(), out.data()}, step(kTokens, 1), false);
+  EXPECT_TRUE(out.intact());
+  EXPECT_EQ(bytesOf(out), want);
+
+  add->run({in.data(), residual.data(), gamma.data(), sum.data(), y.data()}, step(kTokens, 1), false);
+  want = quantise(y, width, pow2);
+  addCodes->run({in.data(), residual.data(), gamma.data(), sum2.data(), out2.data()}, step(kTokens, 1), false);
+  EXPECT_EQ(bytesOf(out2), want);
+  EXPECT_EQ(bytesOf(sum2), bytesOf(sum));
+  both->run({in.data(), residual.data(), gamma.data(), sum2.data(), y2.data(), out3.data()}, step(kTokens, 1), true);
+  EXPECT_TRUE(out3.intact());
+  EXPECT_EQ(bytesOf(out3), want);
+  EXPECT_EQ(bytesOf(y2), bytesOf(y));
+}
+
+TEST_P(FusedQuantTest, Swiglu) {
+  auto [width, pow2] = GetParam();
+  std::string x = tensorText({kCapacity, width}, Elem::BF16), q = quantised(kCapacity, width, pow2), ins = " ins(%g, %u : " + x + ", " + x + ")";
+  std::string args = "%g: " + x + ", %u: " + x;
+  auto act = compile(args, "%o = kernel.empty : " + x + "\n%y = kernel.swiglu" + ins + " outs(%o : " + x + ") site \"s\"", kCapacity);
+  auto codes = compile(args, "%o = kernel.empty : " + q + "\n%y = kernel.swiglu" + ins + " outs(%o : " + q + ") site \"s\"", kCapacity);
+  ASSERT_TRUE(act && codes);
+  Buffer gate = Buffer::of(randomValues({kCapacity, width}, Elem::BF16, 1, 4), Elem::BF16);
+  Buffer up = Buffer::of(randomValues({kCapacity, width}, Elem::BF16, 2, 4), Elem::BF16), y{kCapacity * width * 2};
+  act->run({gate.data(), up.data(), y.data()}, step(kTokens, 1), false);
+  std::vector<uint8_t> want = quantise(y, width, pow2);
+  Buffer out{int64_t(want.size())};
+  codes->run({gate.data(), up.data(), out.data()}, step(kTokens, 1), false);
+  EXPECT_TRUE(out.intact());
+  EXPECT_EQ(bytesOf(out), want);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, FusedQuantTest,
+                         ::testing::Combine(::testing::Values(128, 512, 576, 132, 7168), ::testing::Bool()));
 
 TEST_F(DeviceTest, GatherMovesCodesAndScales) {
   for (int64_t width : {512, 576, 132}) {

@@ -1,0 +1,70 @@
+// Rows are quantised by the launch that makes them; the router still reads plain ones.
+// RUN: dsv3-opt %s --dsv3-fuse-quantize=target=sm_90a | FileCheck %s
+// RUN: dsv3-opt %s --dsv3-fuse-quantize=target=x86-64 | FileCheck %s --check-prefix=CPU
+// On a whole model no bit moves, and no norm is left that another launch quantises.
+// RUN: dsv3-opt %inputs/model.mlir --dsv3-quantize-activations --dsv3-make-programs="max-batch=2 prefill-chunk=32" --dsv3-stage-fuse --dsv3-lower-to-kernel -o %t.kernel.mlir
+// RUN: dsv3-opt %t.kernel.mlir --dsv3-fuse-quantize=target=sm_90a -o %t.fused.mlir
+// RUN: dsv3-interpret %t.kernel.mlir --dummy-weights --program=trunk_head --mtp --lengths=40,5 --chunk=16 --against=%t.fused.mlir | FileCheck %s --check-prefix=EQUAL
+// RUN: FileCheck %s --check-prefix=MODEL < %t.fused.mlir
+
+// EQUAL-DAG: logits: equal
+// EQUAL-DAG: hidden: equal
+// EQUAL-DAG: mtp_logits: equal
+// MODEL: kernel.norm ins({{.*}}) outs({{.*}}, #{{.*}}>)
+// MODEL: kernel.add_norm_quantize
+
+// CPU-COUNT-5: kernel.quantize
+// CPU-NOT: kernel.add_norm_quantize
+
+#act = #dsv3.blocked<f8E4M3FN, 1x128, f32>
+
+// CHECK-LABEL: dsv3.program @norms
+// CHECK: %[[C:.*]] = kernel.empty : tensor<16x256xbf16, #{{.*}}>
+// CHECK-NEXT: %[[N:.*]] = kernel.norm ins(%arg0, %arg2 : {{.*}}) outs(%[[C]] : tensor<16x256xbf16, #{{.*}}>) eps 1.0e-06 site "a"
+// CHECK: %[[S:.*]], %[[A:.*]] = kernel.add_norm ins(%arg0, %arg1, %arg2 : {{.*}}) outs(%{{.*}}, %{{.*}} : tensor<16x256xbf16>, tensor<16x256xbf16, #{{.*}}>) eps 1.0e-06 site "b"
+// CHECK-NOT: kernel.quantize
+// CHECK: dsv3.return %[[N]], %[[S]], %[[A]]
+dsv3.program @norms(%x: tensor<16x256xbf16>, %r: tensor<16x256xbf16>, %g: tensor<256xbf16>)
+    -> (tensor<16x256xbf16, #act>, tensor<16x256xbf16>, tensor<16x256xbf16, #act>) attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {
+  %d = kernel.empty : tensor<16x256xbf16>
+  %n = kernel.norm ins(%x, %g : tensor<16x256xbf16>, tensor<256xbf16>) outs(%d : tensor<16x256xbf16>) eps 1.0e-06 site "a"
+  %c = kernel.empty : tensor<16x256xbf16, #act>
+  %q = kernel.quantize ins(%n : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #act>) site "a.quant"
+  %e = kernel.empty : tensor<16x256xbf16>
+  %f = kernel.empty : tensor<16x256xbf16>
+  %s, %y = kernel.add_norm ins(%x, %r, %g : tensor<16x256xbf16>, tensor<16x256xbf16>, tensor<256xbf16>) outs(%e, %f : tensor<16x256xbf16>, tensor<16x256xbf16>) eps 1.0e-06 site "b" -> tensor<16x256xbf16>, tensor<16x256xbf16>
+  %h = kernel.empty : tensor<16x256xbf16, #act>
+  %p = kernel.quantize ins(%y : tensor<16x256xbf16>) outs(%h : tensor<16x256xbf16, #act>) site "b.quant"
+  dsv3.return %q, %s, %p : tensor<16x256xbf16, #act>, tensor<16x256xbf16>, tensor<16x256xbf16, #act>
+}
+
+// Somebody else reads the norm: a residual norm stores both, another stays alone.
+// CHECK-LABEL: dsv3.program @read
+// CHECK: %[[S:.*]], %[[Y:.*]], %[[Q:.*]] = kernel.add_norm_quantize ins(%arg0, %arg1, %arg2 : {{.*}}) outs(%{{.*}}, %{{.*}}, %{{.*}} : tensor<16x256xbf16>, tensor<16x256xbf16>, tensor<16x256xbf16, #{{.*}}>) eps 1.0e-06 site "b" -> tensor<16x256xbf16>, tensor<16x256xbf16>, tensor<16x256xbf16, #{{.*}}>
+// CHECK: %[[N:.*]] = kernel.norm {{.*}} outs(%{{.*}} : tensor<16x256xbf16>)
+// CHECK: %[[P:.*]] = kernel.quantize ins(%[[N]]
+// CHECK: dsv3.return %[[S]], %[[Y]], %[[Q]], %[[N]], %[[P]]
+dsv3.program @read(%x: tensor<16x256xbf16>, %r: tensor<16x256xbf16>, %g: tensor<256xbf16>)
+    -> (tensor<16x256xbf16>, tensor<16x256xbf16>, tensor<16x256xbf16, #act>, tensor<16x256xbf16>, tensor<16x256xbf16, #act>) attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {
+  %e = kernel.empty : tensor<16x256xbf16>
+  %f = kernel.empty : tensor<16x256xbf16>
+  %s, %y = kernel.add_norm ins(%x, %r, %g : tensor<16x256xbf16>, tensor<16x256xbf16>, tensor<256xbf16>) outs(%e, %f : tensor<16x256xbf16>, tensor<16x256xbf16>) eps 1.0e-06 site "b" -> tensor<16x256xbf16>, tensor<16x256xbf16>
+  %h = kernel.empty : tensor<16x256xbf16, #act>
+  %p = kernel.quantize ins(%y : tensor<16x256xbf16>) outs(%h : tensor<16x256xbf16, #act>) site "b.quant"
+  %d = kernel.empty : tensor<16x256xbf16>
+  %n = kernel.norm ins(%x, %g : tensor<16x256xbf16>, tensor<256xbf16>) outs(%d : tensor<16x256xbf16>) eps 1.0e-06 site "a"
+  %c = kernel.empty : tensor<16x256xbf16, #act>
+  %q = kernel.quantize ins(%n : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #act>) site "a.quant"
+  dsv3.return %s, %y, %p, %n, %q : tensor<16x256xbf16>, tensor<16x256xbf16>, tensor<16x256xbf16, #act>, tensor<16x256xbf16>, tensor<16x256xbf16, #act>
+}
+
+// CHECK-LABEL: dsv3.program @swiglu
+// CHECK: %[[A:.*]] = kernel.swiglu ins(%arg0, %arg1 : {{.*}}) outs(%{{.*}} : tensor<16x256xbf16, #{{.*}}>) site "act"
+// CHECK-NEXT: dsv3.return %[[A]]
+dsv3.program @swiglu(%x: tensor<16x256xbf16>, %u: tensor<16x256xbf16>) -> tensor<16x256xbf16, #act> attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {
+  %d = kernel.empty : tensor<16x256xbf16>
+  %y = kernel.swiglu ins(%x, %u : tensor<16x256xbf16>, tensor<16x256xbf16>) outs(%d : tensor<16x256xbf16>) site "act"
+  %c = kernel.empty : tensor<16x256xbf16, #act>
+  %q = kernel.quantize ins(%y : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #act>) site "act.quant"
+  dsv3.return %q : tensor<16x256xbf16, #act>
+}
