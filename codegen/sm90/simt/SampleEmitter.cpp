@@ -506,6 +506,7 @@ protected:
   void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
     int64_t vocab = lastDim(op->getOperand(0)), width = std::min<int64_t>(4, vectorWidth(op, {0}, {vocab}));
     Rows logits = rows(k, refs, op, 0);
+    k.takeRegisters(); // few blocks run at a time
     Value row = k.div(k.block(), k.cluster);
     k.when(k.lt(row, k.scalarI32(DSV3_SCALAR_SEQS)), [&] {
       Value how = k.element(k.param(refs.of(1)), row, sizeof(dsv3_sampling)), out = k.element(k.param(refs.of(2)), row, sizeof(dsv3_sampled));

@@ -15,13 +15,15 @@ SimtBuilder::SimtBuilder(OpBuilder &module, Location loc, StringRef symbol, Arra
   fn = LLVM::LLVMFuncOp::create(module, loc, symbol, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(ctx), types));
   fn->setAttr("nvvm.kernel", module.getUnitAttr());
   fn->setAttr("nvvm.reqntid", module.getDenseI32ArrayAttr({int32_t(threads), 1, 1}));
-  if (threads > 512) // else ptxas leaves registers for a second block, and spills
-    fn->setAttr("nvvm.minctasm", module.getI32IntegerAttr(1));
+  if (threads > 512)
+    takeRegisters();
   b.setInsertionPointToEnd(fn.addEntryBlock(b));
   // Read once, where every later use is dominated.
   threadIndex = intrinsic(i32, "llvm.nvvm.read.ptx.sreg.tid.x", {});
   blockIndex = intrinsic(i32, "llvm.nvvm.read.ptx.sreg.ctaid.x", {});
 }
+
+void SimtBuilder::takeRegisters() { fn->setAttr("nvvm.minctasm", b.getI32IntegerAttr(1)); }
 
 void SimtBuilder::finish() { LLVM::ReturnOp::create(b, ValueRange{}); }
 

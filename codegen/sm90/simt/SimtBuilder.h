@@ -20,6 +20,8 @@ public:
   /// the step's scalars, then `params`: `!llvm.ptr<1>` or i64. `finish` adds the return.
   SimtBuilder(mlir::OpBuilder &module, mlir::Location loc, llvm::StringRef symbol, ArrayRef<Type> params, int64_t threads, int64_t cluster = 1);
   void finish();
+  /// Lets a block have all registers of a multiprocessor: else ptxas leaves some for other blocks, and may spill.
+  void takeRegisters();
 
   //===-- Arguments -------------------------------------------------------===//
   const int64_t threads;       ///< of a block
