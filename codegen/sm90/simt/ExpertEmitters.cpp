@@ -48,12 +48,15 @@ private:
     void choose(Value token) {
       loadScores(token);
       k.syncWarp();
-      if (int64_t(route.getKeep()) != int64_t(route.getGroups()))
-        keepGroups();
+      if (choosesGroups())
+        groupIsRegister() ? keepRegisters() : keepGroups();
       takeBest(token);
     }
 
     int64_t size() { return n / int64_t(route.getGroups()); }
+    bool choosesGroups() { return int64_t(route.getKeep()) != int64_t(route.getGroups()); }
+    /// Groups of 32 experts: group g is every lane's register g.
+    bool groupIsRegister() { return size() == SimtBuilder::kWarp; }
     /// Lanes that share a group: as many as there are, a power of two.
     int64_t sharers() {
       int64_t lanes = 1;
@@ -76,11 +79,30 @@ private:
         Value c = k.fadd(s, bias.load(k, k.element(bias.base, from, 4), 1)[0]);
         auto keep = [&] {
           k.store(s, k.element(scores, e, 4));
-          k.store(c, biasedAt(k.div(e, size()), e));
+          if (choosesGroups() && !groupIsRegister())
+            k.store(c, biasedAt(k.div(e, size()), e));
         };
         valid ? k.when(valid, keep) : keep();
         own.push_back(valid ? k.select(valid, c, minusInfinity()) : c);
       }
+    }
+
+    /// As keepGroups, where the warp finds the two best of each group at once: the best, then the best without one lane that
+    /// has it.
+    void keepRegisters() {
+      SmallVector<Value> score;
+      Value below = k.lanesBelow();
+      for (Value v : own) {
+        Value key = orderKey(v), first = k.maxWarpU32(key), has = k.eq(key, first);
+        Value lowest = k.bitAnd(has, k.eq(k.bitAnd(k.ballot(has), below), k.idx(0)));
+        score.push_back(k.fadd(fromKey(first), fromKey(k.maxWarpU32(k.select(lowest, k.idx(0), key)))));
+      }
+      Value mine = score[0];
+      for (size_t g = 1; g < score.size(); ++g)
+        mine = k.select(k.eq(k.lane(), k.idx(int64_t(g))), score[g], mine);
+      Value kept = keptGroups(int64_t(score.size()), mine, [&](int64_t g) { return score[size_t(g)]; });
+      for (auto [g, v] : llvm::enumerate(own))
+        v = k.select(k.eq(k.bitAnd(kept, k.cint(k.i32, int32_t(1u << g))), k.idx(0)), minusInfinity(), v);
     }
 
     /// Makes minus infinity of the biased scores outside the best groups. A group's score is the sum of its two best.
@@ -98,20 +120,21 @@ private:
       k.when(k.bitAnd(k.eq(part, k.idx(0)), k.lt(group, k.idx(count))),
              [&] { k.store(k.fadd(two[0], two[1]), k.element(groups, group, 4)); });
       k.syncWarp();
-      Value kept = keptGroups(count);
+      Value me = k.minI(k.lane(), k.idx(count - 1)), mine = k.loadScalar(k.f32, k.element(groups, me, 4));
+      Value kept = keptGroups(count, mine, [&](int64_t g) { return k.loadScalar(k.f32, k.at(groups, 4 * g)); });
       for (auto [i, v] : llvm::enumerate(own)) {
         Value bit = arith::ShRUIOp::create(k.b, kept, k.div(expert(int64_t(i)), size()));
         v = k.select(k.eq(k.bitAnd(bit, k.idx(1)), k.idx(1)), v, minusInfinity());
       }
     }
 
-    /// Mask of the groups that fewer than `keep` groups beat; of equals the lower one wins.
-    Value keptGroups(int64_t count) {
-      Value me = k.minI(k.lane(), k.idx(count - 1)), mine = k.loadScalar(k.f32, k.element(groups, me, 4)), beaten = k.idx(0);
+    /// Mask of the groups that fewer than `keep` groups beat; of equals the lower one wins. `mine`: the score of group `lane`.
+    Value keptGroups(int64_t count, Value mine, llvm::function_ref<Value(int64_t)> scoreOf) {
+      Value beaten = k.idx(0);
       for (int64_t g = 0; g < count; ++g) {
-        Value other = k.loadScalar(k.f32, k.at(groups, 4 * g));
+        Value other = scoreOf(g);
         Value equal = arith::CmpFOp::create(k.b, arith::CmpFPredicate::OEQ, other, mine);
-        Value wins = k.bitOr(k.gt(other, mine), k.bitAnd(equal, k.lt(k.idx(g), me)));
+        Value wins = k.bitOr(k.gt(other, mine), k.bitAnd(equal, k.lt(k.idx(g), k.lane())));
         beaten = k.add(beaten, arith::ExtUIOp::create(k.b, k.i32, wins));
       }
       return k.ballot(k.bitAnd(k.lt(k.lane(), k.idx(count)), k.lt(beaten, k.idx(route.getKeep()))));
@@ -125,6 +148,21 @@ private:
       return k.bitXor(bits, k.bitOr(sign, k.idx(int64_t(std::numeric_limits<int32_t>::min()))));
     }
 
+    Value fromKey(Value key) {
+      Value sign = arith::ShRSIOp::create(k.b, key, k.idx(31)), flip = k.bitXor(sign, k.idx(-1));
+      return k.bitcast(k.f32, k.bitXor(key, k.bitOr(flip, k.idx(int64_t(std::numeric_limits<int32_t>::min())))));
+    }
+
+    /// Combines values in a tree, so that few wait for each other.
+    Value tree(SmallVector<Value> values, arith::CmpIPredicate keepsFirst) {
+      for (; values.size() > 1; values.truncate((values.size() + 1) / 2))
+        for (size_t i = 0; i < values.size() / 2; ++i) {
+          Value a = values[i], c = values[values.size() - 1 - i];
+          values[i] = k.select(arith::CmpIOp::create(k.b, keepsFirst, a, c), a, c);
+        }
+      return values[0];
+    }
+
     void takeBest(Value token) {
       int64_t top = route.getTop(), count = int64_t(own.size());
       SmallVector<Value> state; // order keys, then the sum of weights, this lane's id and weight
@@ -134,14 +172,11 @@ private:
       }
       state.append({k.cf(k.f32, 0), k.idx(0), k.cf(k.f32, 0)});
       state = k.loop(k.idx(0), k.idx(top), 1, state, [&](Value round, ValueRange in) {
-        Value best = in[0], id = expert(0);
-        for (int64_t i = 1; i < count; ++i) { // ties keep the lower expert
-          Value better = k.ult(best, in[i]);
-          best = k.select(better, in[i], best), id = k.select(better, expert(i), id);
-        }
-        Value most = k.maxWarpU32(best);
-        id = k.minWarpU32(k.select(k.eq(best, most), id, k.idx(std::numeric_limits<int32_t>::max())));
-        SmallVector<Value> next;
+        Value most = k.maxWarpU32(tree(SmallVector<Value>(in.take_front(count)), arith::CmpIPredicate::ugt));
+        SmallVector<Value> ids, next;
+        for (int64_t i = 0; i < count; ++i) // of equals the lower expert is taken
+          ids.push_back(k.select(k.eq(in[i], most), expert(i), k.idx(std::numeric_limits<int32_t>::max())));
+        Value id = k.minWarpU32(tree(ids, arith::CmpIPredicate::ult));
         for (int64_t i = 0; i < count; ++i)
           next.push_back(k.select(k.eq(expert(i), id), k.idx(0), in[i]));
         Value weight = k.loadScalar(k.f32, k.element(scores, id, 4)), mine = k.eq(k.lane(), round);
