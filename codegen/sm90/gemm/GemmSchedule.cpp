@@ -137,7 +137,8 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   // Experts: one tile of 192 rows holds what most of them have, two of 128 would be half empty (128 rows on average: gate and up
   // take 397 us, 438 in tiles of 128 x 192).
   if (p.grouped && p.xBytes == 1) {
-    best = {3, 128, 128};
+    // With few blocks of k the loop is unrolled, and three warpgroups have no registers for that.
+    best = {p.k > 512 ? 3 : 2, 128, 128};
     best.stages = stagesThatFit(stageBytes(p, best), listBytes(p, best.bm()), 8, gpu);
     return best;
   }
