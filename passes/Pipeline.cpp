@@ -140,6 +140,15 @@ static Status checkRequest(const PipelineRequest &request) {
     if (name != "all")
       if (Status s = expectStage(name, "--dump-after"); !s)
         return s;
+  if (request.stopAfter.empty())
+    return {};
+  // What would never be written is not passed over in silence.
+  bool runs = true;
+  for (const Stage &stage : table) {
+    if (!runs && llvm::is_contained(request.dumpAfter, stage.name))
+      return usageError("--dump-after=" + stage.name.str() + ": expected a stage that runs, but --stop-after=" + request.stopAfter + " comes before it");
+    runs = runs && stage.name != request.stopAfter;
+  }
   return {};
 }
 

@@ -15,7 +15,8 @@ static Error systemError(const std::string &path, const char *action) {
 }
 
 Result<MappedFile> MappedFile::open(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a pipe would wait for somebody to write; it is refused below.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return systemError(path, "open");
   struct Closer {

@@ -208,6 +208,12 @@ def test_compile_bad_flags(tmp_path, mentions, flag):
     assert not os.listdir(tmp_path)
 
 
+def test_dump_of_a_stage_that_does_not_run(tmp_path):
+    flags = ("--stop-after=fuse", "--dump-after=pack", "--dump-dir", tmp_path / "dumps")
+    refuse_compile(USAGE, ("--dump-after=pack", "--stop-after=fuse"), tmp_path / "out.dsv3", *flags)
+    assert not os.listdir(tmp_path)
+
+
 @pytest.mark.parametrize("mentions,flag", [("sparc", "--target=sparc"), ("sse2", "--cpu-features=sse2"),
                                            ("nonsense", "--quant=nonsense"),
                                            ("sm_90a alone", "--quant=fp8-block"), ("w8a8", "--quant=w8a8")])

@@ -198,6 +198,10 @@ template <typename T>
 Result<std::vector<Held<T>>> makeArguments(ir::ProgramOp program, const Request &request, const Batch &batch,
                                            const Step &step, std::shared_ptr<Cache<T>> cache, const Held<T> &hidden) {
   std::vector<Held<T>> arguments;
+  unsigned count = program.getBody().getNumArguments();
+  for (const auto &[index, values] : request.arguments)
+    if (index >= count || !llvm::isa<mlir::RankedTensorType>(program.getBody().getArgument(index).getType()))
+      return usageError("--arg=" + std::to_string(index) + ": expected a tensor among the " + std::to_string(count) + " arguments of @" + program.getSymName().str());
   for (mlir::BlockArgument argument : program.getBody().getArguments()) {
     unsigned i = argument.getArgNumber();
     llvm::StringRef name = program.getArgName(i);

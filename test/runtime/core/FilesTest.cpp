@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace dsv3;
@@ -42,6 +43,11 @@ TEST(MappedFile, ErrorsNameFileAndReason) {
   auto folder = MappedFile::open(dir.str());
   ASSERT_FALSE(folder);
   EXPECT_THAT(folder.error().message, HasSubstr("expected a regular file"));
+  std::string pipe = dir / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto fifo = MappedFile::open(pipe); // nobody writes to it
+  ASSERT_FALSE(fifo);
+  EXPECT_THAT(fifo.error().message, HasSubstr("expected a regular file"));
 }
 
 TEST(Hash, KnownValuesAndStreaming) {

@@ -11,6 +11,8 @@
 // NUMBERS: --arg: expected numbers for argument 0, got '1,x'
 // RUN: not dsv3-interpret %s --program=sum --arg=0=1,2,3 2>&1 | FileCheck %s --check-prefix=COUNT
 // COUNT: --arg: expected numbers for shape [?, 2] of argument 0, got 3
+// RUN: not dsv3-interpret %s --program=sum --arg=99=1 2>&1 | FileCheck %s --check-prefix=NOSUCH
+// NOSUCH: --arg=99: expected a tensor among the {{[0-9]+}} arguments of @sum
 // RUN: not dsv3-interpret %s --program=sum --arg=0=1,2 --lengths=2 2>&1 | FileCheck %s --check-prefix=SITE
 // SITE: a: add: expected b of shape [1, 2], got [2, 2]
 // RUN: not dsv3-interpret %s --program=decode --lengths=1,1,1 2>&1 | FileCheck %s --check-prefix=CAPACITY
