@@ -27,13 +27,14 @@ class Converted:
         self.work = folder
 
 
-@pytest.fixture(scope="module", params=list(quantize_checkpoint.FORMATS))
+@pytest.fixture(scope="module")
 def converted(request, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp(request.param))
     yield Converted(request.param, folder)
     shutil.rmtree(folder)  # 100 MB each
 
 
+@pytest.mark.parametrize("converted", quantize_checkpoint.FORMATS, indirect=True)
 def test_reference_computes_the_same_bits(converted):
     got = tools.interpret(converted.quantised, IDS, converted.work)
     want = tools.interpret(converted.plain, IDS, converted.work)
@@ -47,9 +48,8 @@ def compile_with_output(checkpoint, out, *flags):
     return done.stderr.decode()
 
 
+@pytest.mark.parametrize("converted", COMPILED, indirect=True)
 def test_compiled_model_computes_the_same_bits(converted, tmp_path):
-    if converted.name not in COMPILED:
-        pytest.skip("another format with this packing is compiled")
     logits = []
     for name in ("quantised", "plain"):
         out = str(tmp_path / name)
@@ -59,11 +59,10 @@ def test_compiled_model_computes_the_same_bits(converted, tmp_path):
     tools.assert_same_bits(*logits, f"{converted.name}: logits of the artifact")
 
 
+@pytest.mark.parametrize("converted", [f for f in quantize_checkpoint.FORMATS if f.startswith("fp8")], indirect=True)
 def test_fp8_stays_fp8(converted, tmp_path):
     """The x86 kernels read FP8 with a scale per row, block or tensor: the codes are packed as they are, and multiplied in the
     GEMM. Only the absorbed key half of kv_b, whose rows become columns, is dequantised where scales are per row."""
-    if not converted.name.startswith("fp8"):
-        pytest.skip("not a format of FP8")
     out = str(tmp_path / "artifact")
     said = compile_with_output(converted.quantised, out, "--dtype=f32")
     assert "1x?" not in said and ("?x1" in said) == (converted.name == "fp8-channel"), said
