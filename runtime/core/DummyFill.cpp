@@ -92,11 +92,13 @@ int64_t DummyFill::rows() const {
   return n;
 }
 
+uint64_t DummyFill::elements() const { return uint64_t(rows()) * uint64_t(dims.back().count); }
+
 uint64_t DummyFill::end() const {
   unsigned __int128 last = 0; // a damaged manifest may name any stride
   for (const Term &t : terms) {
     const Dim &d = dims[size_t(t.dim)];
-    last += static_cast<unsigned __int128>(std::min((d.first + d.step * (d.count - 1)) / t.div, t.mod - 1)) * uint64_t(t.stride);
+    last += static_cast<unsigned __int128>(std::min(d.last() / t.div, t.mod - 1)) * uint64_t(t.stride);
   }
   unsigned __int128 end = offset + (last + 1) * byteSize(elem);
   return end > std::numeric_limits<uint64_t>::max() ? std::numeric_limits<uint64_t>::max() : uint64_t(end);
@@ -193,7 +195,7 @@ std::vector<int64_t> DummyFill::words() const {
         at = std::copy(std::begin(fields), std::end(fields), at);
         ++w[inner ? kFillInnerTerms : kFillOuterTerms];
       }
-  int64_t members = memberDim < 0 ? 1 : dims[size_t(memberDim)].first + dims[size_t(memberDim)].count;
+  int64_t members = memberDim < 0 ? 1 : dims[size_t(memberDim)].last() + 1;
   for (const std::string *name : {&tensor, &scale}) {
     if (name == &scale)
       w[kFillScaleKeys] = int64_t(w.size());
@@ -278,14 +280,20 @@ const char *faultOf(const DummyFill &f) {
   int64_t rank = int64_t(f.dims.size());
   for (const DummyFill::Dim &d : f.dims)
     if (d.first < 0 || d.step < 1 || d.count < 1 || d.first > DummyFill::kMostIndex || d.count > DummyFill::kMostIndex || d.step > DummyFill::kMostIndex ||
-        d.first + d.step * (d.count - 1) > DummyFill::kMostIndex)
+        d.last() > DummyFill::kMostIndex)
+      return "dims";
+  int64_t elements = 1; // a pool has no more of them, and `rows` must not overflow
+  for (const DummyFill::Dim &d : f.dims)
+    if ((elements = d.count > kMost / elements ? kMost + 1 : elements * d.count) > kMost)
       return "dims";
   for (const DummyFill::Term &t : f.terms)
     if (t.dim < 0 || t.dim >= rank || t.div < 1 || t.mod < 1 || t.div > DummyFill::kMostIndex || t.mod > DummyFill::kMostIndex || t.stride < 0)
       return "terms";
   if (f.blockRows < 1 || f.blockCols < 1)
     return "block";
-  if (f.memberDim < -1 || f.memberDim >= rank - 1)
+  if (f.memberDim < -1 || f.memberDim >= rank - 1 || f.memberFirst < 0 || f.memberFirst > DummyFill::kMostMembers)
+    return "members";
+  if (f.memberDim >= 0 && f.dims[size_t(f.memberDim)].last() >= DummyFill::kMostMembers) // `words` has a key for each
     return "members";
   if ((f.kind == DummyFill::Kind::Codes) != (f.elem == DType::F8E4M3) || (f.elem != DType::F8E4M3 && f.elem != DType::F32 && f.elem != DType::BF16))
     return "elem";

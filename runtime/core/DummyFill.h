@@ -20,10 +20,12 @@ struct DummyFill {
   };
   static constexpr size_t kMaxDims = 4, kMaxTerms = 16;
   static constexpr int64_t kMostIndex = 0x7fffffff; ///< of a dim, a divisor, a modulus
+  static constexpr int64_t kMostMembers = 1 << 20;
 
   /// Index d runs over first, first + step, ... (`count` of them); it moves `rowStride` rows and `colStride` columns.
   struct Dim {
     int64_t first = 0, step = 1, count = 1, rowStride = 0, colStride = 0;
+    int64_t last() const { return first + step * (count - 1); }
   };
   /// A summand of the place in memory: index[dim] / div % mod * stride, in elements.
   struct Term {
@@ -45,6 +47,8 @@ struct DummyFill {
 
   /// Runs of the last dim: what work is divided by.
   int64_t rows() const;
+  /// What `run` writes in all, in elements; each has a place of its own in a fill that a compiler wrote.
+  uint64_t elements() const;
   /// Bytes from the start of the weights that everything written lies before.
   uint64_t end() const;
   /// Writes runs [from, to) into the weights at `pool`. Padding is left alone: it is zero before.

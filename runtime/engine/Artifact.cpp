@@ -61,7 +61,7 @@ Status checkDrawn(const Manifest::Target &target, uint64_t fileBytes) {
     uint64_t end = w.offset + w.bytes;
     bool inside = end >= w.offset && end <= target.memory.weights && (w.storedAt ? *w.storedAt <= fileBytes && w.bytes <= fileBytes - *w.storedAt : !w.draw.empty());
     for (const DummyFill &fill : w.draw)
-      inside = inside && fill.offset >= w.offset && fill.end() <= end;
+      inside = inside && fill.offset >= w.offset && fill.end() <= end && fill.elements() <= w.bytes; // more would only write one place again
     if (!inside)
       return checkpointError("manifest.json: weight " + printable(w.name) + ": expected to be drawn inside its " + std::to_string(w.bytes) +
                              " bytes of the weights, or stored inside the file's " + std::to_string(fileBytes));

@@ -104,6 +104,15 @@ TEST(DummyFill, NumbersAreThoseOfTheBytes) {
     EXPECT_EQ(row[j], double(e4m3ToFloat(DummyTensor::code(Dummy("e.2.weight"), 1 + j))) * double(f.spread.scale(Dummy("s.2"), j)));
 }
 
+TEST(DummyFill, HasAKeyForEveryMemberThatAStepReaches) {
+  DummyFill f = plainFill();
+  ASSERT_GE(f.memberDim, 0);
+  DummyFill::Dim &members = f.dims[size_t(f.memberDim)];
+  members.step = 3;
+  size_t keys = f.words().size() - size_t(kFillKeys);
+  EXPECT_EQ(keys, 2 * size_t(members.first + 3 * (members.count - 1) + 1)); // of tensors, then of scales
+}
+
 TEST(DummyFill, SurvivesJson) {
   DummyFill f = plainFill();
   f.spread = {1.0f, 0.1f, 0.1, true};
@@ -128,5 +137,10 @@ TEST(DummyFill, RefusesWhatCannotBeDrawn) {
   EXPECT_THAT(refused("terms", {{0, 0, 1, 1}}), testing::HasSubstr("fill.terms"));
   EXPECT_THAT(refused("elem", "F8_E4M3"), testing::HasSubstr("fill.elem"));
   EXPECT_THAT(refused("members", {2, 0}), testing::HasSubstr("fill.members"));
+  EXPECT_THAT(refused("members", {0, -1}), testing::HasSubstr("fill.members"));
+  EXPECT_THAT(refused("members", {0, int64_t(1) << 40}), testing::HasSubstr("fill.members"));
+  constexpr int64_t many = 0x7fffffff;
+  EXPECT_THAT(refused("dims", {{0, 1, many, 0, 0}, {0, 1, 2, 0, 0}, {0, 1, 2, 0, 0}}), testing::HasSubstr("fill.members"));
+  EXPECT_THAT(refused("dims", {{0, 1, 3, 0, 0}, {0, 1, many, 0, 0}, {0, 1, many, 0, 0}}), testing::HasSubstr("fill.dims"));
   EXPECT_THAT(refused("dims", {{0, 1, 2}}), testing::HasSubstr("fill.dims: expected lists of 5 integers"));
 }
