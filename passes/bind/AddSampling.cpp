@@ -1,6 +1,6 @@
 // --dsv3-add-sampling
-#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
+#include "passes/bind/GpuPass.h"
 #include "passes/bind/Lowering.h"
 #include "runtime/core/Abi.h"
 
@@ -11,19 +11,15 @@ namespace dsv3 {
 #include "passes/Passes.h.inc"
 
 namespace {
-struct AddSamplingPass : impl::AddSamplingPassBase<AddSamplingPass> {
-  using AddSamplingPassBase::AddSamplingPassBase;
+struct AddSamplingPass : bind::GpuPass<impl::AddSamplingPassBase<AddSamplingPass>> {
+  using GpuPass::GpuPass;
 
-  void runOnOperation() override {
-    FailureOr<codegen::TargetChoice> choice = codegen::chooseTarget(getOperation(), target);
-    if (failed(choice))
-      return signalPassFailure();
-    if (!choice->gpu)
-      return markAllAnalysesPreserved();
+  LogicalResult rewrite(const codegen::TargetChoice &) override {
     for (auto program : getOperation().getOps<ir::ProgramOp>())
       if (StringRef phase = program.getPhase().value_or(""); phase == "prefill" || phase == "decode")
         if (failed(addTo(program)))
-          return signalPassFailure();
+          return failure();
+    return success();
   }
 
 private:

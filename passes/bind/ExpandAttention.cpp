@@ -1,6 +1,6 @@
 // --dsv3-expand-attention
-#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
+#include "passes/bind/GpuPass.h"
 #include "passes/bind/Lowering.h"
 #include "passes/specialize/Taps.h"
 
@@ -29,23 +29,19 @@ struct Plan {
   int64_t heads = 0, slots = 0;
 };
 
-struct ExpandAttentionPass : impl::ExpandAttentionPassBase<ExpandAttentionPass> {
-  using ExpandAttentionPassBase::ExpandAttentionPassBase;
+struct ExpandAttentionPass : bind::GpuPass<impl::ExpandAttentionPassBase<ExpandAttentionPass>> {
+  using GpuPass::GpuPass;
 
-  void runOnOperation() override {
-    FailureOr<codegen::TargetChoice> choice = codegen::chooseTarget(getOperation(), target);
-    if (failed(choice))
-      return signalPassFailure();
-    if (!choice->gpu)
-      return markAllAnalysesPreserved();
+  LogicalResult rewrite(const codegen::TargetChoice &choice) override {
     FailureOr<codegen::Capacities> found = codegen::Capacities::fromModule(getOperation());
     if (failed(found))
-      return signalPassFailure();
-    gpu = choice->gpu;
+      return failure();
+    gpu = choice.gpu;
     capacities = *found;
     for (auto program : getOperation().getOps<ir::ProgramOp>())
       if (failed(expand(program)))
-        return signalPassFailure();
+        return failure();
+    return success();
   }
 
 private:

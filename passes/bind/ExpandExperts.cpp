@@ -1,6 +1,6 @@
 // --dsv3-expand-experts
-#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
+#include "passes/bind/GpuPass.h"
 #include "passes/bind/Lowering.h"
 #include "passes/specialize/Taps.h"
 
@@ -11,15 +11,10 @@ namespace dsv3 {
 #include "passes/Passes.h.inc"
 
 namespace {
-struct ExpandExpertsPass : impl::ExpandExpertsPassBase<ExpandExpertsPass> {
-  using ExpandExpertsPassBase::ExpandExpertsPassBase;
+struct ExpandExpertsPass : bind::GpuPass<impl::ExpandExpertsPassBase<ExpandExpertsPass>> {
+  using GpuPass::GpuPass;
 
-  void runOnOperation() override {
-    FailureOr<codegen::TargetChoice> choice = codegen::chooseTarget(getOperation(), target);
-    if (failed(choice))
-      return signalPassFailure();
-    if (!choice->gpu)
-      return markAllAnalysesPreserved();
+  LogicalResult rewrite(const codegen::TargetChoice &) override {
     SmallVector<kernel::GroupedGatedGemmOp> gathering;
     getOperation().walk([&](kernel::GroupedGatedGemmOp op) {
       if (op.getTokenOf())
@@ -27,6 +22,7 @@ struct ExpandExpertsPass : impl::ExpandExpertsPassBase<ExpandExpertsPass> {
     });
     for (kernel::GroupedGatedGemmOp op : gathering)
       gather(op);
+    return success();
   }
 
 private:

@@ -1,6 +1,6 @@
 // --dsv3-fuse-quantize
-#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
+#include "passes/bind/GpuPass.h"
 #include "passes/bind/Lowering.h"
 
 using namespace mlir;
@@ -10,19 +10,15 @@ namespace dsv3 {
 #include "passes/Passes.h.inc"
 
 namespace {
-struct FuseQuantizePass : impl::FuseQuantizePassBase<FuseQuantizePass> {
-  using FuseQuantizePassBase::FuseQuantizePassBase;
+struct FuseQuantizePass : bind::GpuPass<impl::FuseQuantizePassBase<FuseQuantizePass>> {
+  using GpuPass::GpuPass;
 
-  void runOnOperation() override {
-    FailureOr<codegen::TargetChoice> choice = codegen::chooseTarget(getOperation(), target);
-    if (failed(choice))
-      return signalPassFailure();
-    if (!choice->gpu)
-      return markAllAnalysesPreserved();
+  LogicalResult rewrite(const codegen::TargetChoice &choice) override {
     SmallVector<kernel::QuantizeOp> all;
     getOperation().walk([&](kernel::QuantizeOp op) { all.push_back(op); });
     for (kernel::QuantizeOp op : all)
-      fuse(op, *choice->registry);
+      fuse(op, *choice.registry);
+    return success();
   }
 
 private:
