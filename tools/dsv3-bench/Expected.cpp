@@ -8,11 +8,11 @@
 #include "runtime/reference/Norm.h"
 #include "runtime/reference/Quantize.h"
 #include "runtime/reference/Rope.h"
+#include "tools/dsv3-bench/Errors.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <set>
 
@@ -23,28 +23,6 @@ using reference::Array;
 using reference::Ids;
 using reference::Rounding;
 
-/// First error of functions that run on several threads.
-class Errors {
-public:
-  template <typename T> T take(Result<T> r) {
-    if (r)
-      return std::move(*r);
-    keep(r.error());
-    return T();
-  }
-  void keep(const Error &e) {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (!failed)
-      error = e;
-    failed = true;
-  }
-  bool failed = false;
-  Error error;
-
-private:
-  std::mutex mutex;
-};
-
 /// `samples` different numbers below n: the ends, and others at random.
 std::vector<int64_t> sample(int64_t n, int64_t samples, uint64_t seed) {
   std::set<int64_t> chosen;
@@ -54,42 +32,6 @@ std::vector<int64_t> sample(int64_t n, int64_t samples, uint64_t seed) {
     chosen.insert(int64_t(mix(seed, i) % uint64_t(n)));
   return {chosen.begin(), chosen.end()};
 }
-
-int64_t rowsOf(const Buffer &b) {
-  int64_t n = 1;
-  for (size_t d = 0; d + 1 < b.shape.size(); ++d)
-    n *= b.shape[d];
-  return n;
-}
-
-/// Set 0 of a case.
-class DrawnCase : public OpData {
-public:
-  explicit DrawnCase(const CaseData &data) : data(data) {}
-  int64_t rows() const override { return data.shape().rows; }
-  void read(const Buffer &input, int64_t first, int64_t count, double *out) const override {
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = data.input(input, first + i);
-  }
-  std::vector<int32_t> integers(const Buffer &input, int64_t count) const override {
-    std::vector<uint8_t> bytes = data.bytes(input, 0);
-    std::vector<int32_t> values(static_cast<size_t>(count));
-    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(int32_t));
-    return values;
-  }
-  int64_t weightRows(std::string_view name) const override { return data.weight(name).rows(); }
-  Array<double> weight(std::string_view name, int64_t from, int64_t to) const override { return data.weight(name).read(from, to); }
-  reference::SeqMeta sequences() const override { return data.sequences(0); }
-  void cached(const Buffer &cache, int64_t page, int64_t slot, double *row) const override {
-    for (int64_t lane = 0; lane < cache.shape[3]; ++lane)
-      row[lane] = data.cached(cache, page, slot, lane);
-  }
-  int64_t layer() const override { return data.layer(); }
-  int64_t cachePages() const override { return data.cachePages(); }
-
-private:
-  const CaseData &data;
-};
 
 class Reference {
 public:
@@ -528,20 +470,5 @@ private:
 } // namespace
 
 Result<Expected> expect(const Case &c, const Json &attributes, const OpData &data, int64_t samples) { return Reference(c, attributes, data, samples).run(); }
-
-Result<Expected> expect(const Case &c, const CaseData &data, int64_t samples) { return expect(c, data.shape().json, DrawnCase(data), samples); }
-
-int64_t definedElements(const Case &c, const CaseData &data, const Buffer &output) {
-  int64_t n = rowsOf(output) * output.shape.back(), first = output.shape[0], used = first;
-  if (output.name == "offsets")
-    return n;
-  if (c.op == "select_rows" || c.op == "sample")
-    used = int64_t(data.shape().sequences.size());
-  else if (output.name == "keys" || output.name == "values")
-    used = data.scalars().scalars[DSV3_SCALAR_KBLOCKS];
-  else if (first % data.shape().tokens == 0)
-    used = first / data.shape().tokens * data.shape().rows;
-  return n / first * used;
-}
 
 } // namespace dsv3::bench
