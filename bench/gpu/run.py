@@ -43,7 +43,7 @@ def measure(args):
     for name in args.lists:
         command = [tool(args, "dsv3-bench"), "kernel", os.path.join(args.packs, name), "--check"]
         command += [] if name in CHECKED_ONLY else ["--time"]
-        command += ["--anchors", ANCHORS, "--commit", args.commit]
+        command += ["--rest", str(args.rest), "--samples", str(args.samples), "--anchors", ANCHORS, "--commit", args.commit]
         command += ["--json", os.path.join(args.out, f"sm90-{name}.json")] + (["--filter", args.filter] if args.filter else [])
         print(f"== {name}", flush=True)
         if subprocess.run(command).returncode:
@@ -76,6 +76,8 @@ def main():
     ap.add_argument("--out", default=os.path.join(ROOT, "bench", "results"), help="where results go")
     ap.add_argument("--commit", default="", help="what the results say was measured")
     ap.add_argument("--filter", help="only cases whose name matches this regular expression")
+    ap.add_argument("--rest", type=int, default=5, help="ms before each timed replay; 0: back to back, at the power limit (default: 5)")
+    ap.add_argument("--samples", type=int, default=4, help="rows that are checked of each output (default: 4)")
     ap.add_argument("--keep-going", action="store_true", help="build: leave out cases without a kernel")
     args = ap.parse_args()
     for name in args.lists:
