@@ -65,6 +65,13 @@ template <typename T> void scatter(const std::vector<int64_t> &offsets, const vo
     std::memcpy(out + size_t(offsets[k]) * sizeof(T), from + k * sizeof(T), sizeof(T));
 }
 
+/// Elements of half a byte, the even ones in the low half. `out` is zero before.
+void scatterNibbles(const std::vector<int64_t> &offsets, const char *row, char *out) {
+  for (size_t k = 0; k < offsets.size(); ++k)
+    out[offsets[k] / 2] = char(out[offsets[k] / 2] | (row[k] & 15) << (offsets[k] % 2 * 4));
+}
+
+/// How a row's elements are held before they go to their places: codes, of nibbles too, are bytes.
 DType storedType(Type type) { return type.isF32() ? DType::F32 : type.isBF16() ? DType::BF16 : type.isF16() ? DType::F16 : DType::F8E4M3; }
 
 /// Writes one part, a leading entry after another.
@@ -78,11 +85,14 @@ public:
       innerRows *= inner[d];
   }
 
-  Status write(bool scale) {
+  Status write() {
     for (int64_t row = 0; row < reader.rows(); ++row) {
       char *entry = out + row / innerRows * part.outerStride;
       const std::vector<int64_t> &at = offsets.of(row % innerRows);
-      if (Status s = scale ? writeScales(row, at, entry) : writeData(row, at, entry); !s)
+      Status s = part.name == "scale"  ? writeGroups(row, at, reinterpret_cast<float *>(entry))
+                 : part.name == "zero" ? writeGroups(row, at, reinterpret_cast<int8_t *>(entry))
+                                       : writeData(row, at, entry);
+      if (!s)
         return s;
     }
     return {};
@@ -102,6 +112,10 @@ private:
         return s;
       convertFromFloat(type, values.data(), n, raw.data());
     }
+    if (part.elem.isInteger(4)) {
+      scatterNibbles(at, raw.data(), entry);
+      return {};
+    }
     switch (byteSize(type)) {
     case 1: scatter<uint8_t>(at, raw.data(), entry); break;
     case 2: scatter<uint16_t>(at, raw.data(), entry); break;
@@ -110,17 +124,20 @@ private:
     return {};
   }
 
-  Status writeScales(int64_t row, const std::vector<int64_t> &at, char *entry) {
-    values.resize(size_t(reader.cols()));
-    if (Status s = reader.scales(row, 0, reader.cols(), values.data()); !s)
+  Status read(int64_t row, float *to) const { return reader.scales(row, 0, reader.cols(), to); }
+  Status read(int64_t row, int8_t *to) const { return reader.zeros(row, 0, reader.cols(), to); }
+
+  /// Scales or zero points: one place for all elements of a group.
+  template <typename T> Status writeGroups(int64_t row, const std::vector<int64_t> &at, T *places) {
+    std::vector<T> groups(size_t(reader.cols()));
+    if (Status s = read(row, groups.data()); !s)
       return s;
-    float *places = reinterpret_cast<float *>(entry);
     for (size_t k = 0; k < at.size(); ++k) {
-      float &place = places[at[k]];
-      if (place != 0 && place != values[k]) // scales are above 0, so 0 means not written yet
-        return internalError("the scale layout joins elements with different scales at row " + std::to_string(row) + ", column " +
-                             std::to_string(k));
-      place = values[k];
+      T &place = places[at[k]];
+      if (place != 0 && place != groups[k]) // 0 means not written yet, or a zero point or the scale of zeros
+        return internalError("the scale layout joins elements with different " + part.name.str() + "s at row " + std::to_string(row) +
+                             ", column " + std::to_string(k));
+      place = groups[k];
     }
     return {};
   }
@@ -175,8 +192,8 @@ Status packWeight(const WeightReader &reader, RankedTensorType type, char *out) 
   if (bool(packed.getScheme()) != reader.encoded())
     return internalError("expected a source that is stored as the packed type says");
   for (const kernel::PackedPart &part : kernel::getPackedParts(type)) {
-    bool scale = part.name == "scale";
-    if (Status s = PartWriter(reader, part, scale ? packed.getScale() : packed.getLayout(), out).write(scale); !s)
+    kernel::LayoutAttr layout = part.name == "data" ? packed.getLayout() : packed.getScale();
+    if (Status s = PartWriter(reader, part, layout, out).write(); !s)
       return s;
   }
   return {};

@@ -26,8 +26,8 @@ struct PackedFile {
 };
 
 /// Packs one weight into `out`, `getPackedBytes` zeroed bytes. Parts: data (codes, or values in the element type), then
-/// float32 scales, each at the place its layout gives the indices of the data it belongs to. Padding stays
-/// zero. Internal error when the scale's layout joins elements that have different scales.
+/// float32 scales, then zero points, each at the place its layout gives the indices of the data it belongs to. Padding
+/// stays zero. Internal error when the scale's layout joins elements that have different scales.
 Status packWeight(const WeightReader &reader, mlir::RankedTensorType type, char *out);
 
 /// Writes all weights of the module to `path`, which gets `bytes` bytes, `jobs` weights at a time. DoesNotFit when

@@ -60,14 +60,16 @@ LogicalResult PackedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elem,
                        << "', got rank " << shape.size();
   if (getScheme() && !isa<ir::QuantScheme>(getScheme()))
     return emitError() << "expected a quantisation scheme, got " << getScheme();
-  if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(getScheme()); blocked && (blocked.getZero() || blocked.getIndexed()))
-    return emitError() << "expected a scheme of data and scales alone, which is what kernels read, got " << blocked;
+  if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(getScheme()); blocked && blocked.getIndexed())
+    return emitError() << "expected groups of neighbouring columns, which is what kernels read, got " << blocked;
   if (bool(getScheme()) != bool(getScale()))
     return emitError() << "expected a scale layout exactly when there is a scheme";
   return success();
 }
 
 static int64_t elemBytes(Type t) { return llvm::divideCeil(t.getIntOrFloatBitWidth(), 8); }
+
+static int64_t packedBytes(int64_t elements, Type elem) { return llvm::divideCeil(elements * elem.getIntOrFloatBitWidth(), 8); }
 
 SmallVector<PackedPart> getPackedParts(RankedTensorType type) {
   auto packed = cast<PackedAttr>(type.getEncoding());
@@ -78,7 +80,7 @@ SmallVector<PackedPart> getPackedParts(RankedTensorType type) {
     Layout layout = *Layout::parse(std::string_view(attr.getMap().data(), attr.getMap().size()));
     ArrayRef<int64_t> shape = type.getShape();
     std::vector<int64_t> inner(shape.end() - layout.rank(), shape.end());
-    int64_t one = layout.elements(inner) * elemBytes(elem), outer = 1;
+    int64_t one = packedBytes(layout.elements(inner), elem), outer = 1;
     for (int64_t d : shape.drop_back(layout.rank()))
       outer *= d;
     bool stacked = shape.size() > layout.rank();
@@ -89,6 +91,8 @@ SmallVector<PackedPart> getPackedParts(RankedTensorType type) {
   add("data", scheme ? scheme.getStorageType() : type.getElementType(), packed.getLayout());
   if (scheme)
     add("scale", Float32Type::get(type.getContext()), packed.getScale());
+  if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(packed.getScheme()); blocked && blocked.getZero())
+    add("zero", blocked.getZero(), packed.getScale());
   return parts;
 }
 

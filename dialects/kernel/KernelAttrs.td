@@ -74,8 +74,9 @@ def Kernel_PackedAttr : Kernel_Attr<"Packed", "packed",
   let summary = "Encoding of a weight in its final layout";
   let description = [{
     `#kernel.packed<scheme, data layout[, scale = layout]>`. `scheme` is the tensor's `QuantScheme` or
-    `none`. Parts follow each other, each 256-byte aligned: data, then scales. Leading dims that a
-    layout does not name are outermost in row-major order.
+    `none`. Parts follow each other, each 256-byte aligned: data, then scales in f32, then zero points in i8 at the
+    places of the scales if the scheme has them. Leading dims that a layout does not name are outermost in row-major
+    order. Data of i4 are two's complement nibbles: element 2i of the layout is the low half of byte i.
   }];
   let parameters = (ins OptionalParameter<"::mlir::Attribute">:$scheme, "::dsv3::kernel::LayoutAttr":$layout,
                         OptionalParameter<"::dsv3::kernel::LayoutAttr">:$scale);

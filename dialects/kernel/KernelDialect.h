@@ -15,7 +15,7 @@ namespace dsv3::kernel {
 /// Bytes of a packed weight: every part padded by its layout and aligned to 256 bytes.
 /// The type must carry a `PackedAttr`.
 struct PackedPart {
-  llvm::StringRef name; ///< "data", "scale"
+  llvm::StringRef name; ///< "data", "scale", "zero"
   mlir::Type elem;
   int64_t offset; ///< from the weight's first byte
   int64_t bytes;

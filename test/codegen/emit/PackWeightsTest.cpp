@@ -100,6 +100,65 @@ TEST_F(Packing, AScaleLayoutTooCoarseIsRefused) {
   EXPECT_NE(s.error().message.find("different scales at row 0, column 8"), std::string::npos) << s.error().message;
 }
 
+/// Signed codes from -8 to 7 under a scale and a zero point per row and 4 columns.
+class NibbleReader : public WeightReader {
+public:
+  NibbleReader() : WeightReader({6, 20}) {}
+  static int codeAt(int64_t row, int64_t col) { return int((row * 7 + col * 5) % 16) - 8; }
+  static float scaleAt(int64_t row, int64_t col) { return float(1 + row * 5 + col / 4); }
+  static int zeroAt(int64_t row, int64_t col) { return int((row + col / 4) % 16) - 8; }
+
+  bool encoded() const override { return true; }
+  bool hasZeros() const override { return true; }
+  Status values(int64_t row, int64_t col, int64_t n, float *out) const override {
+    return each(n, [&](int64_t i) { out[i] = float(codeAt(row, col + i) - zeroAt(row, col + i)) * scaleAt(row, col + i); });
+  }
+  Status codes(int64_t row, int64_t col, int64_t n, uint8_t *out) const override {
+    return each(n, [&](int64_t i) { out[i] = uint8_t(codeAt(row, col + i)); });
+  }
+  Status scales(int64_t row, int64_t col, int64_t n, float *out) const override {
+    return each(n, [&](int64_t i) { out[i] = scaleAt(row, col + i); });
+  }
+  Status zeros(int64_t row, int64_t col, int64_t n, int8_t *out) const override {
+    return each(n, [&](int64_t i) { out[i] = int8_t(zeroAt(row, col + i)); });
+  }
+
+private:
+  template <typename Fn> static Status each(int64_t n, Fn fn) {
+    for (int64_t i = 0; i < n; ++i)
+      fn(i);
+    return {};
+  }
+};
+
+TEST_F(Packing, NibblesScalesAndZeroPoints) {
+  const std::string dataMap = "(n, k) -> [n/16, k/8, n%16, k%4, k/4%2] pad n:16 k:8", scaleMap = "(n, k) -> [n/16, k/4, n%16] pad n:16";
+  auto type = mlir::cast<mlir::RankedTensorType>(
+      mlir::parseType("tensor<6x20xbf16, #kernel.packed<#dsv3.blocked<i4, 1x4, f16, zero i8>, #kernel.layout<\"" + dataMap +
+                          "\">, scale = #kernel.layout<\"" + scaleMap + "\">>>",
+                      &context));
+  ASSERT_TRUE(bool(type));
+  auto parts = kernel::getPackedParts(type);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].bytes, 16 * 24 / 2);
+  EXPECT_EQ(parts[1].bytes, 16 * 5 * 4);
+  EXPECT_EQ(parts[2].bytes, 16 * 5);
+  std::vector<char> bytes(size_t(kernel::getPackedBytes(type)));
+  Status s = packWeight(NibbleReader(), type, bytes.data());
+  ASSERT_TRUE(bool(s)) << s.error().message;
+  Layout data = *Layout::parse(dataMap), groups = *Layout::parse(scaleMap);
+  for (int64_t n = 0; n < 6; ++n)
+    for (int64_t k = 0; k < 20; ++k) {
+      size_t at = size_t(data.offset({n, k}, {6, 20})), group = size_t(groups.offset({n, k}, {6, 20}));
+      int nibble = uint8_t(bytes[at / 2]) >> (at % 2 * 4) & 15;
+      EXPECT_EQ(nibble < 8 ? nibble : nibble - 16, NibbleReader::codeAt(n, k)) << n << " " << k;
+      EXPECT_EQ(loadAsFloat(DType::F32, bytes.data() + parts[1].offset, group), NibbleReader::scaleAt(n, k));
+      EXPECT_EQ(int8_t(bytes[size_t(parts[2].offset) + group]), NibbleReader::zeroAt(n, k));
+    }
+  // Column 1 of row 0 is the low half of byte 1, column 5 the high one.
+  EXPECT_EQ(uint8_t(bytes[1]), uint8_t((NibbleReader::codeAt(0, 1) & 15) | (NibbleReader::codeAt(0, 5) & 15) << 4));
+}
+
 TEST_F(Packing, TheFileHoldsEveryWeightAtItsPlace) {
   open(std::string(kWeights) + R"(
     kernel.weight @gamma.packed at 0 bytes 40 : tensor<10xf32, #kernel.packed<none, #kernel.layout<"(n) -> [n]">>> from @gamma

@@ -50,8 +50,8 @@ func.func private @f(tensor<16x16xbf16, #kernel.packed<#lay, #lay>>)
 // -----
 
 #lay = #kernel.layout<"(n, k) -> [n, k]">
-// expected-error @+1 {{expected a scheme of data and scales alone, which is what kernels read, got #dsv3.blocked<i4, 1x8, f16, zero i8>}}
-func.func private @f(tensor<16x16xbf16, #kernel.packed<#dsv3.blocked<i4, 1x8, f16, zero i8>, #lay, scale = #lay>>)
+// expected-error @+1 {{expected groups of neighbouring columns, which is what kernels read, got #dsv3.blocked<i4, 1x8, f16, zero i8, indexed>}}
+func.func private @f(tensor<16x16xbf16, #kernel.packed<#dsv3.blocked<i4, 1x8, f16, zero i8, indexed>, #lay, scale = #lay>>)
 
 // -----
 
