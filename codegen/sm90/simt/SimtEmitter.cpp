@@ -105,6 +105,7 @@ void addSimtEmitters(KernelRegistry &r) {
   addRowEmitters90(r);
   addCacheEmitters90(r);
   addExpertEmitters90(r);
+  addRouteEmitters90(r);
   addPlanEmitters90(r);
   addQuantEmitters90(r);
   addSampleEmitters90(r);

@@ -70,6 +70,7 @@ protected:
 void addRowEmitters90(KernelRegistry &);
 void addCacheEmitters90(KernelRegistry &);
 void addExpertEmitters90(KernelRegistry &);
+void addRouteEmitters90(KernelRegistry &);
 void addPlanEmitters90(KernelRegistry &);
 void addQuantEmitters90(KernelRegistry &);
 void addSampleEmitters90(KernelRegistry &);

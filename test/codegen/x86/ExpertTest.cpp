@@ -57,6 +57,7 @@ reference::RouteParams params(int64_t groups, int64_t keep, int64_t top, bool no
 
 INSTANTIATE_TEST_SUITE_P(Shapes, RouteTest,
                          ::testing::Values(RouteCase{256, params(8, 4, 8, true), 0, 0}, RouteCase{256, params(8, 4, 8, true), 3, 0},
+                                           RouteCase{64, params(2, 1, 6, true), 2, 0}, RouteCase{128, params(4, 2, 5, false), 3, -5},
                                            RouteCase{24, params(6, 3, 4, true), 0, 0},
                                            RouteCase{24, params(6, 2, 4, true), 2, 0},   // many ties
                                            RouteCase{24, params(6, 2, 8, false), 1, -5}, // all biased scores negative, ties

@@ -109,7 +109,7 @@ std::vector<Case> cases() {
        "tensor<512xbf16>, tensor<4096x64xf32>) outs(%kv[3] : " + kv + ") eps 1.0e-06 " + rope() + " site \"s\"", kTake8},
       {"route", "%l: tensor<128x256xf32>, %b: tensor<256xf32>",
        "%i = kernel.empty : tensor<128x8xi32>\n%w = kernel.empty : tensor<128x8xf32>\n%r, %q = kernel.route ins(%l, %b : tensor<128x256xf32>, tensor<256xf32>) "
-       "outs(%i, %w : tensor<128x8xi32>, tensor<128x8xf32>) groups 8 keep 4 top 8 norm true scale 2.5 site \"s\" -> tensor<128x8xi32>, tensor<128x8xf32>", "redux.sync.max.u32"},
+       "outs(%i, %w : tensor<128x8xi32>, tensor<128x8xf32>) groups 8 keep 4 top 8 norm true scale 2.5 site \"s\" -> tensor<128x8xi32>, tensor<128x8xf32>", "match.any.sync"},
       {"dispatch", "%i: tensor<128x8xi32>",
        "%f = kernel.empty : tensor<257xi32>\n%t = kernel.empty : tensor<1024xi32>\n%r = kernel.empty : tensor<128x8xi32>\n"
        "%a, %b, %c = kernel.dispatch ins(%i : tensor<128x8xi32>) outs(%f, %t, %r : tensor<257xi32>, tensor<1024xi32>, tensor<128x8xi32>) site \"s\" -> "
