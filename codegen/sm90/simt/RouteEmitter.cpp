@@ -254,8 +254,9 @@ public:
   }
 
 protected:
-  static constexpr int64_t kWarps = 4; ///< tokens of a block, a warp each
-  static bool ranked(Operation *op) { return RankedChoice::fits(cast<kernel::RouteOp>(op)); }
+  static constexpr int64_t kWarps = 4;         ///< tokens of a block, a warp each
+  static constexpr int64_t kRankedRows = 1024; ///< with more, what counts is the work of a token, not the wait for it
+  static bool ranked(Operation *op) { return RankedChoice::fits(cast<kernel::RouteOp>(op)) && rowCapacity(op->getOperand(0)) <= kRankedRows; }
   int64_t threads(Operation *op) const override {
     return ranked(op) ? Choice::experts(cast<kernel::RouteOp>(op)) : kWarps * SimtBuilder::kWarp;
   }
