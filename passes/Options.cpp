@@ -1,5 +1,8 @@
 #include "passes/Options.h"
 
+#include "frontends/quantize/Algorithm.h"
+#include "frontends/quantize/Policy.h"
+
 #include <algorithm>
 
 namespace dsv3 {
@@ -41,8 +44,10 @@ std::string_view name(ComputeType dtype) { return dtype == ComputeType::F32 ? "f
 std::string_view name(Determinism determinism) { return determinism == Determinism::Batch ? "batch" : "run"; }
 
 Status resolve(CompileOptions &o, int64_t maxPosition) {
-  if (o.quant != "none" && o.quant != "fp8-block")
-    return unsupportedError("expected --quant none or fp8-block, got '" + o.quant + "'");
+  if (Result<quantize::Policy> policy = quantize::Policy::builtIn(o.quant); !policy)
+    return policy.error();
+  if (Result<quantize::Algorithm> algorithm = quantize::parseAlgorithm(o.quantAlgo); !algorithm)
+    return algorithm.error();
   for (Status s : {expectRange("--max-batch", o.maxBatch, 1, mostSequences),
                    expectRange("--max-model-len", o.maxModelLen, 1, mostTokens),
                    expectRange("--prefill-chunk", o.prefillChunk, 1, mostTokens), expectRange("--jobs", o.jobs, 0, 1024)})

@@ -21,8 +21,11 @@ struct CompileOptions {
   /// A registered target (codegen/targets/Targets.h), one per run of the stages; empty: what the module says, else x86-64.
   std::string target;
   ComputeType dtype = ComputeType::BF16;
-  /// Run-time quantisation of activations. "none": weights stay as the checkpoint stores them.
+  /// A policy (frontends/quantize/Policy.h): which weights and activations have which scheme. "none": weights stay as the checkpoint
+  /// stores them, activations plain.
   std::string quant = "none";
+  std::string quantConfig;           ///< a file that says it instead; empty: none
+  std::string quantAlgo = "default"; ///< how weights are quantised (frontends/quantize/Algorithm.h)
   Determinism determinism = Determinism::Batch;
   int64_t maxBatch = 8;        ///< sequences of a step: the largest decode bucket
   int64_t maxModelLen = 4096;  ///< tokens of a sequence, prompt and answer; at most the model's max_position

@@ -16,15 +16,45 @@ def VerifyStagePass : Dsv3_Pass<"verify-stage"> {
 
 //===-- quantize ----------------------------------------------------------===//
 
-def QuantizeActivationsPass : Dsv3_Pass<"quantize-activations"> {
-  let summary = "Quantise what meets FP8 weights, per token and 128 channels";
+def QuantizeWeightsPass : Dsv3_Pass<"quantize-weights"> {
+  let summary = "Give weights and their activations the schemes of a policy";
   let description = [{
-    In: programs as imported. Out: every linear and grouped linear whose weight is stored in FP8 blocks reads a
-    `dsv3.quantize` of its x, to `#dsv3.blocked<f8E4M3FN, 1x128, f32>` (with `pow2_scale` where the weight has it); one
-    copy serves all readers of a value. Rows of experts are quantised before they are dispatched. Weights in other types
-    (router, head, integers, FP8 with a scale per channel), and kv_b inside attention, stay as they are. The result is visible in the types.
+    In: programs as imported. A policy decides per linear. A weight whose scheme changes becomes `NAME.stored`, as the
+    checkpoint has it, and `NAME`, a recipe `#dsv3.quantized<@NAME.stored, CLIP>` of the new scheme: what is rounded are the
+    dequantised numbers. The `activation` that is left on weights is an instruction to `--dsv3-quantize-activations`. kv_b, the
+    router, embeddings and the head stay as they are stored, with plain activations.
 
-    Refused: x [T, H, D] with D no multiple of 128, whose groups would straddle heads.
+    | policy | weights | activations |
+    |---|---|---|
+    | `none` | as stored | plain |
+    | `checkpoint` | as stored | as the checkpoint asks |
+    | `fp8-block` | plain ones: FP8 in blocks of 128x128 | of FP8 blocks: FP8 per token and 128 channels, scales powers of two where those of the weight are |
+    | `w8a8` | int8 per channel | int8 per token |
+    | `w4a16` | int4 in groups of 128 | plain |
+    | `w4a8-experts` | routed experts int4 in groups of 128, others int8 per channel | int8 per token; of the experts' down projection int8 per token and 128 channels |
+
+    A weight that is stored in fewer bits than the policy says stays as it is stored, and so does one in int4 where it says int4,
+    groups of another size or zero points included. `config` names a file (docs/cli.md) with groups of its own. `algorithm` says how scales are found:
+    `default`, `rtn` or `mse`.
+
+    Refused: gate and up of experts in two schemes; a pattern of the file that matches nothing, or some experts of a layer only.
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", "\"none\"", "Which schemes weights get">,
+    Option<"config", "config", "std::string", "", "A file that says it instead">,
+    Option<"algorithm", "algorithm", "std::string", "\"default\"", "How scales are found">
+  ];
+}
+
+def QuantizeActivationsPass : Dsv3_Pass<"quantize-activations"> {
+  let summary = "Quantise what meets the weights that ask for it";
+  let description = [{
+    In: programs as imported, whose weights may have an `activation`. Out: every linear and grouped linear of such a weight
+    reads a `dsv3.quantize` of its x to that scheme; one copy serves all readers of a value. Heads [T, H, D] become one row, so
+    that a scale may span them. Rows of experts are quantised before they are dispatched, once a token, with their scales
+    travelling along, if all linears that read them agree. The attribute is gone afterwards: the types say it.
+
+    kv_b inside attention is read by no linear, so its `activation` has no effect.
   }];
 }
 
@@ -206,12 +236,24 @@ def AddSamplingPass : Dsv3_Pass<"add-sampling"> {
 def DequantizeWeightsPass : Dsv3_Pass<"dequantize-weights"> {
   let summary = "Plain copies of weights that no kernel of the target reads as they are stored";
   let description = [{
-    In: kernel ops before bind. Out: where the target's kernels cannot read the scheme of a weight (integers on targets
-    without integer kernels, zero points, permuted groups, scales that change along K after a transposition), a weight
-    `NAME.plain` of the same element type `from #dsv3.ref<@NAME>` takes its place: its numbers are dequantised when they
-    are packed, once. A warning per scheme says how many weights that are, what they grow to, and why.
+    In: kernel ops before bind, in the form of the target (expand-attention, expand-experts). Out: where the target's kernels
+    cannot read the scheme of a weight (zero points, permuted groups, scales that change along K after a transposition), or have no
+    product of it with the rows that some launch multiplies it with, quantised or plain, a weight `NAME.plain` of the same element
+    type `from #dsv3.ref<@NAME>` takes its place for all readers: its numbers are dequantised when they are packed, once. A
+    warning per scheme says how many weights that are, what they grow to, and why.
   }];
   let options = [Option<"target", "target", "std::string", "", "Target whose kernels read the weights; empty: the module's">];
+}
+
+def DequantizeActivationsPass : Dsv3_Pass<"dequantize-activations"> {
+  let summary = "Plain activations where the target has no product of quantised ones";
+  let description = [{
+    After dequantize-weights: a product of quantised rows that no kernel of the target takes, but does with plain ones, reads the
+    rows as they were before kernel.quantize; gathered rows are gathered plain. The result is more exact and slower than what was
+    asked for, so a warning per scheme and reason says how many products that are. A product without a kernel for either is left
+    alone, for bind-kernels to refuse.
+  }];
+  let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
 }
 
 def FuseQuantizePass : Dsv3_Pass<"fuse-quantize"> {

@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/Verifiers.h"
 #include "passes/bind/VerifyBind.h"
+#include "passes/quantize/Decisions.h"
 #include "passes/schedule/SchedulePasses.h"
 #include "passes/tile/TileAnalysis.h"
 #include "passes/specialize/Taps.h"
@@ -32,8 +33,12 @@ static void addOptional(OpPassManager &pm, const CompileOptions &options, String
 static void buildImport(OpPassManager &, const CompileOptions &) {}
 
 static void buildQuantize(OpPassManager &pm, const CompileOptions &options) {
-  if (options.quant == "fp8-block")
-    pm.addPass(createQuantizeActivationsPass());
+  QuantizeWeightsPassOptions weights;
+  weights.policy = options.quant;
+  weights.config = options.quantConfig;
+  weights.algorithm = options.quantAlgo;
+  pm.addPass(createQuantizeWeightsPass(weights));
+  pm.addPass(createQuantizeActivationsPass());
 }
 
 static void buildSpecialize(OpPassManager &pm, const CompileOptions &options) {
@@ -60,9 +65,6 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
 
 static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createLowerToKernelPass());
-  DequantizeWeightsPassOptions dequantize;
-  dequantize.target = options.target;
-  pm.addPass(createDequantizeWeightsPass(dequantize));
   ExpandAttentionPassOptions attention;
   attention.even = options.determinism == Determinism::Run;
   attention.target = options.target;
@@ -70,6 +72,12 @@ static void buildBind(OpPassManager &pm, const CompileOptions &options) {
   ExpandExpertsPassOptions experts;
   experts.target = options.target;
   pm.addPass(createExpandExpertsPass(experts));
+  DequantizeWeightsPassOptions weights;
+  weights.target = options.target;
+  pm.addPass(createDequantizeWeightsPass(weights));
+  DequantizeActivationsPassOptions activations;
+  activations.target = options.target;
+  pm.addPass(createDequantizeActivationsPass(activations));
   AddSamplingPassOptions sampling;
   sampling.target = options.target;
   pm.addPass(createAddSamplingPass(sampling));
@@ -179,6 +187,8 @@ Status runPipeline(ModuleOp module, const CompileOptions &options, const Pipelin
     return s;
   if (Status s = checkTaps(module, options.taps); !s)
     return s;
+  if (auto decided = decideWeights(module, options.quant, options.quantConfig); !decided)
+    return decided.error();
   std::string target = options.target.empty() ? codegen::kDefaultTarget.str() : options.target;
   if (!codegen::isTarget(target))
     return usageError("expected a target (" + codegen::targetNames() + "), got '" + target + "'");
@@ -222,6 +232,7 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<int64_t> maxBatch{*this, "max-batch", llvm::cl::desc("sequences of a step"), llvm::cl::init(8)};
   Option<int64_t> maxModelLen{*this, "max-model-len", llvm::cl::desc("tokens of a sequence"), llvm::cl::init(4096)};
   Option<int64_t> prefillChunk{*this, "prefill-chunk", llvm::cl::desc("tokens of a prefill step"), llvm::cl::init(512)};
+  Option<std::string> quant{*this, "quant", llvm::cl::desc("policy of schemes"), llvm::cl::init("none")};
   Option<std::string> taps{*this, "taps", llvm::cl::desc("names of states to keep, an expression"), llvm::cl::init("")};
 
   Result<CompileOptions> get() const {
@@ -238,6 +249,7 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
     options.maxModelLen = maxModelLen;
     options.prefillChunk = prefillChunk;
     options.taps = taps;
+    options.quant = quant;
     options.target = target;
     if (Status s = resolve(options, maxModelLen); !s)
       return s.error();
@@ -265,7 +277,7 @@ void registerAllPasses() {
       return success();
     };
     registerPassPipeline("dsv3-stage-" + stage.name.str(), "the passes of stage " + stage.name.str() + " and its verifier",
-                         build, [](llvm::function_ref<void(const detail::PassOptions &)> handle) {
+                         build, [](llvm::function_ref<void(const mlir::detail::PassOptions &)> handle) {
                            handle(StagePipelineOptions());
                          });
   }

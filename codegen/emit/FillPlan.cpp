@@ -307,11 +307,13 @@ private:
 };
 } // namespace
 
-/// Whether any recipe below names a tensor.
+/// Whether any recipe below names a tensor, and numbers are drawn as they are: what is quantised here has its scales from whole rows.
 static bool readsTensors(ModuleOp module, StringRef symbol) {
   auto weight = module.lookupSymbol<ir::WeightOp>(symbol);
   bool found = false;
   if (!weight)
+    return false;
+  if (isa<ir::QuantizedSourceAttr>(weight.getSource()))
     return false;
   auto source = cast<ir::WeightSource>(weight.getSource());
   source.forEachTensor([&](StringRef) { found = true; });

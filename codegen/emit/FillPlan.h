@@ -8,7 +8,7 @@
 namespace dsv3 {
 
 /// What draws the packed bytes of `weight`: the same ones that packWeight() would write from the same numbers (WeightData). Empty
-/// for a weight that reads no checkpoint tensor, such as a rope table. Internal error: a recipe or a layout that is
+/// for a weight that reads no checkpoint tensor (a rope table), or is quantised by the compiler. Internal error: a recipe or a layout that is
 /// no sum over indices (a reshape of a transposed weight, an xor), a scale layout that joins different scales.
 Result<std::vector<DummyFill>> planFills(mlir::ModuleOp module, kernel::WeightOp weight, const hf::Checkpoint &checkpoint);
 

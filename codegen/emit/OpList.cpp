@@ -146,8 +146,9 @@ private:
     kernel::RowAccess access = kernel::getRowAccess(v);
     auto base = cast<RankedTensorType>(access.base.getType());
     std::vector<int64_t> shape = base.getShape().vec();
-    bool whole = base == type;
-    if (see == See::Rows && whole && shape.size() > 2)
+    bool joined = base.getRank() > type.getRank(); // a view of all heads
+    bool whole = base == type || joined;
+    if ((see == See::Rows || joined) && whole && shape.size() > 2)
       shape = {shape[0], base.getNumElements() / shape[0]};
     b["role"] = out ? "output" : "input";
     b["elem"] = elemText(type.getElementType());

@@ -23,4 +23,8 @@ struct QuantLayout {
 /// point (a row of zeros may have scale 0), and of a zero point that GPTQ's first format cannot hold.
 Result<ReaderPtr> readQuantised(const hf::Checkpoint *checkpoint, const QuantNames &names, const QuantLayout &layout);
 
+/// The numbers of `reader` in `scheme` (symmetric), by frontends/quantize/RoundToNearest: scales are found when a block is first asked
+/// for, from all its rows, and kept; codes are made anew each time. `name` is the weight's, for errors.
+Result<ReaderPtr> readRoundedToNearest(const std::string &name, ReaderPtr reader, ir::BlockedAttr scheme, ir::Clip clip);
+
 } // namespace dsv3

@@ -76,6 +76,14 @@ private:
       std::tie(scheme, type, arranged) = outer;
       return reader;
     }
+    if (auto s = dyn_cast<ir::QuantizedSourceAttr>(source)) {
+      auto outer = std::make_tuple(scheme, type, arranged);
+      Result<ReaderPtr> reader = weight(s.getWeight().getValue());
+      std::tie(scheme, type, arranged) = outer;
+      if (!reader || !scheme)
+        return reader ? internalError("@" + s.getWeight().getValue().str() + ": expected a type that says what it is quantised to") : std::move(reader);
+      return readRoundedToNearest("@" + s.getWeight().getValue().str(), std::move(*reader), scheme, s.getClip());
+    }
     if (auto s = dyn_cast<ir::DummySourceAttr>(source))
       return dummy(s);
     if (auto s = dyn_cast<ir::RopeTableSourceAttr>(source))

@@ -127,6 +127,22 @@ def Dsv3_RefSourceAttr : Dsv3_SourceAttr<"RefSource", "ref"> {
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$weight);
   let assemblyFormat = "`<` $weight `>`";
 }
+def Dsv3_ClipAttr : I32EnumAttr<"Clip", "how the scales of a weight that the compiler quantises are chosen", [
+    I32EnumAttrCase<"Absmax", 0, "absmax">, I32EnumAttrCase<"Mse", 1, "mse">]> {
+  let cppNamespace = "::dsv3::ir";
+  let genSpecializedAttr = 0;
+}
+def Dsv3_QuantizedSourceAttr : Dsv3_SourceAttr<"QuantizedSource", "quantized"> {
+  let summary = "The numbers of another weight, rounded to the scheme of this one's type";
+  let description = [{
+    `#dsv3.quantized<@l3.q_a.stored, mse>`. What is rounded are the numbers of that weight, dequantised if it has a scheme, in its
+    element type (f32 loses nothing). `absmax`: the largest number of a block becomes the largest code; `mse`: the best of 31
+    scales down to 0.4 of that (`frontends/quantize/RoundToNearest.h` has the rules). Symmetric schemes only. Evaluated row by row
+    where weights are packed.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$weight, EnumParameter<Dsv3_ClipAttr>:$clip);
+  let assemblyFormat = "`<` $weight `,` $clip `>`";
+}
 def Dsv3_DummySourceAttr : Dsv3_SourceAttr<"DummySource", "dummy"> {
   let summary = "A counter-based function of (name, index), for tests without a checkpoint";
   let description = [{Values are `std * n` with n close to normal; the same bits in the interpreter and in the emitter (`runtime/core/Dummy.h`).}];

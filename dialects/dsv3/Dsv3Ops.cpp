@@ -129,6 +129,14 @@ LogicalResult WeightOp::verify() {
     return emitOpError() << "expected a weight source, got " << getSource();
   if (!getTensorType().hasStaticShape())
     return emitOpError() << "expected a static shape, got " << getTensorType();
+  if (isa<QuantizedSourceAttr>(getSource())) {
+    auto scheme = dyn_cast_or_null<BlockedAttr>(getTensorType().getEncoding());
+    if (!scheme || scheme.getZero() || scheme.getIndexed() || isa<Float8E5M2Type>(scheme.getStorage()) || scheme.getBlock().size() != 2)
+      return emitOpError() << "expected a symmetric scheme of rows and columns to quantise to, got " << getTensorType();
+  }
+  if (BlockedAttr activation = getActivationAttr())
+    if (activation.getBlock().size() != 2 || activation.getBlock()[0] != 1 || activation.getZero() || activation.getIndexed())
+      return emitOpError() << "expected activations in blocks inside one row (1xN), without zero points or an index, got " << activation;
   return success();
 }
 
@@ -169,7 +177,8 @@ LogicalResult RmsNormOp::verify() {
 
 LogicalResult QuantizeOp::verify() {
   auto x = tensor(getX()), y = tensor(getResult());
-  if (failed(expectPlain(*this, "x", x)) || failed(expectSame(*this, "x", x, "result", y)) ||
+  if (failed(expectPlain(*this, "x", x)) || failed(expectRank(*this, "result", y, 2)) ||
+      failed(expectRow(*this, "x", x, y.getDimSize(1), "those of the result")) || failed(expectDim(*this, "result", y, 0, "x", x, 0)) ||
       failed(expectElem(*this, "result", y, x.getElementType() == y.getElementType(), "of x")))
     return failure();
   if (!y.getEncoding())

@@ -54,9 +54,18 @@ def Dsv3_WeightOp : Dsv3_Op<"weight", [Symbol]> {
     Binds a symbol to a `WeightSource`. The type says what the numbers mean (element type) and how
     they are stored (encoding). A plain type rounds the source to its element type; an encoded type
     keeps the stored data and scales as they are.
+
+    `activation` is the scheme that activations have where they meet this weight: what the checkpoint asks (import), or what a
+    policy decided. Its blocks lie inside one row of the activation: `#dsv3.blocked<i8, 1x?, f32>` per token, `<i8, 1x128, f32>`
+    per token and 128 channels, with `f8E4M3FN` alike. It is an instruction to `--dsv3-quantize-activations`, which turns it
+    into types and takes it away: no weight has it after stage quantize.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, AnyAttr:$source);
-  let assemblyFormat = "$sym_name `:` $type `from` $source attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, AnyAttr:$source,
+                       OptionalAttr<Dsv3_BlockedAttr>:$activation);
+  let assemblyFormat = "$sym_name `:` $type `from` $source (`activation` `(` $activation^ `)`)? attr-dict";
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$symbol, "::mlir::RankedTensorType":$type, "::mlir::Attribute":$source), [{
+    build($_builder, $_state, symbol, type, source, BlockedAttr());
+  }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
@@ -107,9 +116,10 @@ def Dsv3_RmsNormOp : Dsv3_ComputeOp<"rms_norm"> {
 def Dsv3_QuantizeOp : Dsv3_ComputeOp<"quantize"> {
   let summary = "The same numbers in the storage of the result's scheme";
   let description = [{
-    x [.., K], plain; the result has x's shape and element type and a scheme whose blocks lie inside one row, such as
-    `#dsv3.blocked<f8E4M3FN, 1x128, f32>`: a scale per token and 128 channels, absmax / 448 (DeepSeek-V3 technical report,
-    section 3.3). Scales are computed at run time, from each row alone.
+    x [T, K] or [T, H, D] with H * D = K, plain; the result [T, K] has x's element type and a scheme whose blocks lie inside one
+    row: heads are joined, so that a scale may span them. `#dsv3.blocked<f8E4M3FN, 1x128, f32>` is a scale per token and 128
+    channels, absmax / 448 (DeepSeek-V3 technical report, section 3.3); `<i8, 1x?, f32>` a scale per token, absmax / 127. Scales
+    are computed at run time, from each row alone.
   }];
   let arguments = (ins AnyRankedTensor:$x, StrAttr:$site);
   let results = (outs AnyRankedTensor:$result);

@@ -146,6 +146,9 @@ void ReshapeSourceAttr::forEachSymbol(NameFn fn) const { cast<WeightSource>(getS
 void RefSourceAttr::forEachTensor(NameFn) const {}
 void RefSourceAttr::forEachSymbol(NameFn fn) const { fn(getWeight().getValue()); }
 
+void QuantizedSourceAttr::forEachTensor(NameFn) const {}
+void QuantizedSourceAttr::forEachSymbol(NameFn fn) const { fn(getWeight().getValue()); }
+
 void DummySourceAttr::forEachTensor(NameFn) const {}
 void DummySourceAttr::forEachSymbol(NameFn) const {}
 

@@ -30,13 +30,17 @@ static void printF64(OpAsmPrinter &printer, Operation *, FloatAttr attr) { print
 namespace dsv3::kernel {
 
 RowAccess getRowAccess(Value value) {
-  int64_t offset = 0;
+  int64_t offset = 0, joined = 0;
   while (auto view = value.getDefiningOp<ViewOp>()) {
     offset += view.getOffset();
+    if (view.joinsHeads())
+      joined = view.getType().getShape().back();
     value = view.getSource();
   }
-  return {value, cast<RankedTensorType>(value.getType()).getShape().back(), offset};
+  return {value, joined ? joined : cast<RankedTensorType>(value.getType()).getShape().back(), offset};
 }
+
+bool ViewOp::joinsHeads() { return cast<RankedTensorType>(getSource().getType()).getRank() != getType().getRank(); }
 
 static RankedTensorType tensor(Value v) { return cast<RankedTensorType>(v.getType()); }
 
@@ -73,6 +77,11 @@ static LogicalResult expectRow(Operation *op, StringRef name, Value v, int64_t s
 
 LogicalResult ViewOp::verify() {
   auto s = tensor(getSource()), r = tensor(getResult());
+  if (s.getRank() == 3 && r.getRank() == 2) {
+    bool whole = !getSource().getDefiningOp<ViewOp>() && getOffset() == 0 && s.getElementType() == r.getElementType() &&
+                 s.getDimSize(0) == r.getDimSize(0) && s.getDimSize(1) * s.getDimSize(2) == r.getDimSize(1);
+    return whole ? success() : LogicalResult(emitOpError() << "expected all heads of whole rows to be joined, got " << s << " and " << r);
+  }
   if (s.getRank() != r.getRank() || s.getShape().drop_back() != r.getShape().drop_back() || s.getElementType() != r.getElementType())
     return emitOpError() << "expected a result that differs from " << s << " in the last dim only, got " << r;
   int64_t begin = getOffset(), end = begin + r.getShape().back();

@@ -29,12 +29,19 @@ def Kernel_EmptyOp : Kernel_Op<"empty", [Pure]> {
 }
 
 def Kernel_ViewOp : Kernel_Op<"view", [Pure]> {
-  let summary = "A slice of the last dim, without a copy";
-  let description = [{Lanes [offset, offset + last dim of the result) of every row; the row stride stays that of the source. Emitters receive the stride at compile time.}];
+  let summary = "A slice of the last dim, or all heads as one row, without a copy";
+  let description = [{
+    Lanes [offset, offset + last dim of the result) of every row; the row stride stays that of the source. Emitters receive the
+    stride at compile time. A result [T, H * D] of a source [T, H, D] joins the heads of whole rows (offset 0, no view of a view).
+  }];
   let arguments = (ins AnyRankedTensor:$source, I64Attr:$offset);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source `at` $offset attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether the result is [T, H * D] of a source [T, H, D].
+    bool joinsHeads();
+  }];
 }
 
 def Kernel_WeightOp : Kernel_Op<"weight", [Symbol]> {

@@ -142,7 +142,16 @@ StoredScheme schemeOf(const std::string &format, const Args &args) {
 
 std::string activationText(const Args &args) {
   std::string per = args.strategy == "token" ? "per token" : args.strategy == "group" ? "per token and group" : "per tensor";
-  return std::string(args.integer ? "int" : "fp") + std::to_string(args.bits) + " " + per + (args.dynamic ? "" : ", static");
+  return std::string(args.integer ? "int" : "fp") + std::to_string(args.bits) + " " + per + (args.symmetric ? "" : ", asymmetric") +
+         (args.dynamic ? "" : ", static");
+}
+
+/// What kernels here can do of what is asked; none: only with other numbers than the checkpoint was made for.
+std::optional<ActivationScheme> activationOf(const Args &args) {
+  const bool token = args.strategy == "token", group = args.strategy == "group" && args.group == 128;
+  if (args.bits != 8 || !args.symmetric || !args.dynamic || (!token && !group))
+    return std::nullopt;
+  return ActivationScheme{args.integer, token ? 0 : args.group, /*ue8m0=*/false};
 }
 
 /// One entry of `config_groups`.
@@ -165,14 +174,16 @@ Status parseGroup(const JsonFields &fields, const std::string &format, QuantConf
     return fields.missing("format");
   if (Status ok = checkFormat(fields, *weights, *own, *args); !ok)
     return ok;
+  QuantGroup group{{}, false, schemeOf(*own, *args)};
   if (fields.has("input_activations")) {
     Result<JsonFields> inputs = fields.child("input_activations");
     Result<Args> inputArgs = inputs ? parseArgs(*inputs) : Result<Args>(inputs.error());
     if (!inputArgs)
       return inputArgs.error();
-    config.activations = activationText(*inputArgs);
+    group.scheme.activation = activationOf(*inputArgs);
+    if (!group.scheme.activation)
+      config.unmetActivations = activationText(*inputArgs);
   }
-  QuantGroup group{{}, false, schemeOf(*own, *args)};
   for (NamePattern &target : *targets)
     if (target.text() == "Linear")
       group.allLinears = true;

@@ -48,6 +48,16 @@ static Attribute encodingOf(Builder &b, const hf::Weight &weight) {
                               scheme.zeroPoints ? b.getI8Type() : Type(), weight.indexed);
 }
 
+/// What the checkpoint asks of activations that meet the weight; null: nothing.
+static ir::BlockedAttr activationOf(Builder &b, const hf::Weight &weight) {
+  if (!weight.scheme || !weight.scheme->activation)
+    return {};
+  const hf::ActivationScheme &asked = *weight.scheme->activation;
+  Type storage = asked.integer ? Type(b.getIntegerType(8)) : Type(b.getType<Float8E4M3FNType>());
+  int64_t block = asked.blockCols ? asked.blockCols : ShapedType::kDynamic;
+  return ir::BlockedAttr::get(b.getContext(), storage, {1, block}, b.getF32Type(), asked.ue8m0);
+}
+
 static RankedTensorType weightType(Builder &b, const hf::Weight &weight, FloatType compute) {
   return RankedTensorType::get(weight.shape(), elementType(b, weight, compute), encodingOf(b, weight));
 }
@@ -95,10 +105,13 @@ static Location tensorLoc(Builder &b, const hf::Model &model, const std::string 
 WeightTable declareWeights(OpBuilder &b, const hf::Model &model, FloatType compute) {
   WeightTable table;
   for (const hf::Weight &weight : model.tensors.weights)
-    if (!isLaterMtp(model, weight.spec))
-      table[weight.spec.site] =
-          ir::WeightOp::create(b, tensorLoc(b, model, weight.tensor()), weight.spec.site,
-                               weightType(b, weight, compute), weightSource(b, weight));
+    if (!isLaterMtp(model, weight.spec)) {
+      auto op = ir::WeightOp::create(b, tensorLoc(b, model, weight.tensor()), weight.spec.site, weightType(b, weight, compute),
+                                     weightSource(b, weight));
+      if (ir::BlockedAttr activation = activationOf(b, weight))
+        op.setActivationAttr(activation);
+      table[weight.spec.site] = op;
+    }
   // A tied head reads the embedding's numbers, but in another layout: a weight of its own.
   if (ir::WeightOp embed = table.lookup("embed"); embed && !table.count("lm_head"))
     table["lm_head"] = ir::WeightOp::create(b, embed.getLoc(), "lm_head", embed.getTensorType(),

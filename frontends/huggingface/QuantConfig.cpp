@@ -6,6 +6,11 @@ namespace dsv3::hf {
 
 //===-- Which scheme a module has -----------------------------------------===//
 
+std::string ActivationScheme::text() const {
+  return std::string(integer ? "int8" : "fp8") + " per token" + (blockCols ? " and " + std::to_string(blockCols) + " channels" : "") +
+         (ue8m0 ? ", scales powers of two" : "");
+}
+
 std::string StoredScheme::text() const {
   std::string out = code == Code::F8E4M3 ? "fp8" : code == Code::I8 ? "int8" : "int4";
   if (!blockRows && !blockCols)
@@ -19,8 +24,7 @@ std::string StoredScheme::text() const {
   return out + (zeroPoints ? " with zero points" : "");
 }
 
-/// The module's name, and what it is called where it is fused with a sibling.
-static std::vector<std::string> namesOf(const std::string &module) {
+std::vector<std::string> moduleNames(const std::string &module) {
   static const struct {
     const char *part, *fused;
   } fusions[] = {{"gate_proj", "gate_up_proj"},
@@ -36,7 +40,7 @@ static std::vector<std::string> namesOf(const std::string &module) {
 }
 
 Result<bool> QuantConfig::ignores(const std::string &module) const {
-  for (const std::string &name : namesOf(module))
+  for (const std::string &name : moduleNames(module))
     for (const NamePattern &pattern : ignored) {
       Result<bool> matches = pattern.matches(name);
       if (!matches || *matches)
@@ -52,7 +56,7 @@ Result<const StoredScheme *> QuantConfig::schemeOf(const std::string &module) co
   const StoredScheme *none = nullptr;
   if (*skip)
     return none;
-  const std::vector<std::string> names = namesOf(module);
+  const std::vector<std::string> names = moduleNames(module);
   for (bool regex : {false, true})
     for (const QuantGroup &group : groups)
       for (const NamePattern &target : group.targets)
@@ -101,7 +105,13 @@ Result<std::vector<NamePattern>> patternList(const JsonFields &fields, const cha
 }
 
 Result<int64_t> groupSize(const JsonFields &fields, const char *key) {
-  Result<int64_t> size = fields.integer(key, -1, 1 << 20);
+  if (!fields.has(key))
+    return fields.missing(key);
+  return groupSizeOr(fields, key, -1);
+}
+
+Result<int64_t> groupSizeOr(const JsonFields &fields, const char *key, int64_t fallback) {
+  Result<int64_t> size = fields.integerOr(key, fallback, -1, 1 << 20);
   if (!size)
     return size;
   if (*size == 0)
@@ -159,9 +169,8 @@ static Result<QuantConfig> parseFp8(const JsonFields &fields) {
   scheme.ue8m0 = *format == "ue8m0";
   scheme.f16Scales = false;
   scheme.names.scale = "weight_scale_inv";
-  QuantConfig config = forAllLinears("fp8", std::move(scheme));
-  config.activations = "fp8 per token and 128 channels";
-  return config;
+  scheme.activation = ActivationScheme{/*integer=*/false, 128, scheme.ue8m0};
+  return forAllLinears("fp8", std::move(scheme));
 }
 
 //===-- AWQ, GPTQ ---------------------------------------------------------===//
@@ -267,13 +276,13 @@ static Result<QuantConfig> parseSlimQuant(const JsonFields &fields) {
   dense.code = StoredScheme::Code::I8;
   dense.blockRows = 1;
   dense.blockCols = 0;
+  dense.activation = ActivationScheme();
   StoredScheme routed = dense;
   routed.code = StoredScheme::Code::I4;
   routed.packing = Packing::HighFirst;
   QuantConfig config = forAllLinears("slimquant_w4a8", dense);
   config.groups.push_back({{*experts}, /*allLinears=*/false, routed});
   config.ignored = std::move(*ignored);
-  config.activations = "int8 per token";
   return config;
 }
 

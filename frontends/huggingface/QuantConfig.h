@@ -23,6 +23,16 @@ struct PartNames {
   std::string data = "weight", scale = "weight_scale", zero, index, shape;
 };
 
+/// How activations [T, K] are stored where they meet a linear: scales computed at run time, from each row alone.
+struct ActivationScheme {
+  bool integer = true;   ///< int8, else FP8 (E4M3)
+  int64_t blockCols = 0; ///< channels of a row that share a scale; 0: all
+  bool ue8m0 = false;    ///< scales are rounded up to powers of two
+
+  /// "int8 per token", "fp8 per token and 128 channels".
+  std::string text() const;
+};
+
 /// How a linear [N, K] is stored: value = (code - zero point) * scale.
 struct StoredScheme {
   enum class Code { F8E4M3, I8, I4 };
@@ -35,6 +45,7 @@ struct StoredScheme {
   bool f16Scales = true; ///< F16 is a legal type of scales, besides F32 and BF16
   Packing packing = Packing::Plain;
   PartNames names;
+  std::optional<ActivationScheme> activation; ///< what the checkpoint asks of the linear's input; none: nothing
 
   int bits() const { return code == Code::I4 ? 4 : 8; }
   bool isFp8() const { return code == Code::F8E4M3; }
@@ -43,6 +54,9 @@ struct StoredScheme {
   /// "int4 in groups of 128", "fp8 in blocks of 128x128", "int8 per channel".
   std::string text() const;
 };
+
+/// The module's name, and what it is called where it is fused with a sibling (gate_up_proj, fused_qkv_a_proj).
+std::vector<std::string> moduleNames(const std::string &module);
 
 /// Linears of one scheme.
 struct QuantGroup {
@@ -53,7 +67,7 @@ struct QuantGroup {
 
 struct QuantConfig {
   std::string method;      ///< `quant_method`
-  std::string activations; ///< what the checkpoint asks of activations, "int8 per token"; empty: nothing
+  std::string unmetActivations; ///< what the checkpoint asks of activations and nothing here does, "int8 per tensor, static"; empty: nothing
   std::vector<QuantGroup> groups;
   std::vector<NamePattern> ignored;
 
@@ -76,5 +90,6 @@ Result<std::vector<std::string>> stringList(const JsonFields &fields, const char
 Result<std::vector<NamePattern>> patternList(const JsonFields &fields, const char *key);
 /// A group size: positive, or -1 (0 here) for whole rows.
 Result<int64_t> groupSize(const JsonFields &fields, const char *key);
+Result<int64_t> groupSizeOr(const JsonFields &fields, const char *key, int64_t fallback);
 
 } // namespace dsv3::hf

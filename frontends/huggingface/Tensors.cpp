@@ -423,8 +423,8 @@ Result<ModelTensors> Binder::run() {
   for (Status (Binder::*step)() : {&Binder::bindMain, &Binder::bindMtp, &Binder::ignoreRest})
     if (Status ok = (this->*step)(); !ok)
       return ok.error();
-  if (config.quant && config.quant->method != "fp8" && !config.quant->activations.empty())
-    out.notes.push_back("config.json asks for activations in " + config.quant->activations + ": they stay in the compute type");
+  if (config.quant && !config.quant->unmetActivations.empty())
+    out.notes.push_back("config.json asks for activations in " + config.quant->unmetActivations + ": they stay in the compute type");
   if (plainLinears)
     out.notes.push_back("config.json calls all linears quantised (" + config.quant->method + "), but the checkpoint holds " +
                         std::to_string(plainLinears) + " plain, " + firstPlain + " first: they are used as they are");

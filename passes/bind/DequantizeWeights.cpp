@@ -1,6 +1,6 @@
 // --dsv3-dequantize-weights
-#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
+#include "passes/bind/Products.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -39,7 +39,7 @@ struct DequantizeWeightsPass : impl::DequantizeWeightsPassBase<DequantizeWeights
     for (auto weight : llvm::to_vector(getOperation().getOps<ir::WeightOp>())) {
       auto readers = uses.find(weight.getSymName());
       ir::QuantScheme scheme = ir::getScheme(weight.getTensorType());
-      std::string why = scheme && readers != uses.end() ? choice->registry->whyNotStored(weight.getTensorType()) : std::string();
+      std::string why = scheme && readers != uses.end() ? whyNotStored(weight, readers->second, *choice->registry) : std::string();
       if (why.empty())
         continue;
       RankedTensorType plain = dequantize(weight, readers->second, symbols);
@@ -55,8 +55,28 @@ struct DequantizeWeightsPass : impl::DequantizeWeightsPassBase<DequantizeWeights
   }
 
 private:
+  /// Why not all readers can have the weight as it is stored; empty if they can. The registry speaks for the scheme alone; a product
+  /// with it may exist for quantised rows only, or for plain ones only, which --dsv3-dequantize-activations makes of quantised ones.
+  static std::string whyNotStored(ir::WeightOp weight, ArrayRef<ir::UseOp> readers, const codegen::KernelRegistry &registry) {
+    if (std::string why = registry.whyNotStored(weight.getTensorType()); !why.empty())
+      return why;
+    for (ir::UseOp use : readers)
+      for (Operation *user : use->getUsers()) {
+        std::optional<bind::Product> product = bind::Product::of(user);
+        std::string why = product ? bind::whyNoKernel(user, registry) : std::string();
+        if (why.empty())
+          continue;
+        Type plainRows = product->rowsAreQuantised() ? bind::plainType(product->rows().getType()) : RankedTensorType();
+        if (plainRows && bind::whyNoKernel(*product, plainRows, /*plainWeights=*/false, registry).empty())
+          continue;
+        if (bind::whyNoKernel(*product, plainRows, /*plainWeights=*/true, registry).empty()) // else the weight is not to blame
+          return why;
+      }
+    return {};
+  }
+
   RankedTensorType dequantize(ir::WeightOp weight, ArrayRef<ir::UseOp> readers, SymbolTable &symbols) {
-    RankedTensorType stored = weight.getTensorType(), plain = RankedTensorType::get(stored.getShape(), stored.getElementType());
+    RankedTensorType plain = bind::plainType(weight.getTensorType());
     OpBuilder builder(&getContext());
     auto copy = ir::WeightOp::create(builder, weight.getLoc(), (weight.getSymName() + ".plain").str(), plain,
                                      ir::RefSourceAttr::get(&getContext(), FlatSymbolRefAttr::get(weight)));

@@ -37,8 +37,11 @@ LogicalResult lower(ir::LinearOp op, Lowering &l) {
 }
 
 LogicalResult lower(ir::QuantizeOp op, Lowering &l) {
-  Value out = l.empty(op.getLoc(), op.getType());
-  l.replace(op, kernel::QuantizeOp::create(l.b, op.getLoc(), op.getType(), op.getX(), out, unbound, unscheduled, op.getSiteAttr())
+  auto type = cast<RankedTensorType>(op.getType());
+  Value x = op.getX(), out = l.empty(op.getLoc(), type);
+  if (tensorType(x).getRank() > 2) // kernels see rows
+    x = l.view(op.getLoc(), x, 0, RankedTensorType::get(type.getShape(), type.getElementType()));
+  l.replace(op, kernel::QuantizeOp::create(l.b, op.getLoc(), op.getType(), x, out, unbound, unscheduled, op.getSiteAttr())
                     ->getResults());
   return success();
 }

@@ -8,34 +8,23 @@ namespace dsv3 {
 #include "passes/Passes.h.inc"
 
 namespace {
-constexpr int64_t kGroup = 128; // channels that share a scale, as the native FP8 format has them
-
 RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
 
-/// The scheme of the activations that meet weight `w`, or null if `w` stays in plain arithmetic.
-ir::BlockedAttr activationScheme(Value w) {
-  auto weight = dyn_cast_or_null<ir::BlockedAttr>(tensorType(w).getEncoding());
-  if (!weight || !isa<Float8E4M3FNType>(weight.getStorage()) || ShapedType::isDynamic(weight.getBlock().back()))
-    return {};
-  return ir::BlockedAttr::get(w.getContext(), weight.getStorage(), {1, kGroup}, weight.getScale(), weight.getPow2Scale());
-}
-
-/// Writes the quantised copies, one per value and scheme, right after the value.
+/// Writes the quantised copies, one per value and scheme, right after the value. Heads are joined, so that a scale may span them.
 class Quantizer {
 public:
-  /// Null, after a diagnostic, if groups would straddle rows.
-  Value copyOf(Operation *reader, Value x, ir::BlockedAttr scheme) {
+  Value copyOf(Value x, ir::BlockedAttr scheme) {
     Value &copy = copies[{x, scheme}];
     if (copy)
       return copy;
     RankedTensorType type = tensorType(x);
-    if (type.getRank() > 2 && type.getShape().back() % kGroup) {
-      reader->emitOpError() << "expected heads of a multiple of " << kGroup << " channels to quantise per token, got " << type;
-      return {};
-    }
-    OpBuilder b(reader->getContext());
+    int64_t columns = 1;
+    for (int64_t d : type.getShape().drop_front())
+      columns *= d;
+    OpBuilder b(x.getContext());
     b.setInsertionPointAfterValue(x);
-    copy = ir::QuantizeOp::create(b, x.getLoc(), RankedTensorType::get(type.getShape(), type.getElementType(), scheme), x, siteOf(x));
+    auto rows = RankedTensorType::get({type.getDimSize(0), columns}, type.getElementType(), scheme);
+    copy = ir::QuantizeOp::create(b, x.getLoc(), rows, x, siteOf(x));
     return copy;
   }
 
@@ -54,37 +43,51 @@ private:
 
 struct QuantizeActivationsPass : impl::QuantizeActivationsPassBase<QuantizeActivationsPass> {
   void runOnOperation() override {
+    SymbolTable table(getOperation());
+    symbols = &table;
     Quantizer quantizer;
-    WalkResult walked = getOperation().walk([&](Operation *op) -> WalkResult {
+    getOperation().walk([&](Operation *op) {
       if (auto linear = dyn_cast<ir::LinearOp>(op))
-        return quantise(linear, linear.getX(), linear.getW(), quantizer);
+        quantise(linear, linear.getX(), linear.getW(), quantizer);
       if (auto grouped = dyn_cast<ir::GroupedLinearOp>(op))
-        return quantise(grouped, grouped.getX(), grouped.getW(), quantizer);
-      return WalkResult::advance();
+        quantise(grouped, grouped.getX(), grouped.getW(), quantizer);
     });
-    if (walked.wasInterrupted())
-      signalPassFailure();
+    for (auto weight : getOperation().getOps<ir::WeightOp>())
+      weight.removeActivationAttr();
   }
 
 private:
-  WalkResult quantise(Operation *reader, Value x, Value w, Quantizer &quantizer) {
-    ir::BlockedAttr scheme = activationScheme(w);
+  /// The scheme of the activations that meet weight `w`, or null if they stay plain.
+  ir::BlockedAttr activationOf(Value w) const {
+    auto use = w.getDefiningOp<ir::UseOp>();
+    auto weight = use ? symbols->lookup<ir::WeightOp>(use.getWeight()) : ir::WeightOp();
+    return weight ? weight.getActivationAttr() : ir::BlockedAttr();
+  }
+
+  /// Whether all that read the rows of experts want them in this scheme.
+  bool allWant(ir::DispatchOp dispatch, ir::BlockedAttr scheme) const {
+    return llvm::all_of(dispatch.getRows().getUsers(), [&](Operation *user) {
+      auto grouped = dyn_cast<ir::GroupedLinearOp>(user);
+      return grouped && activationOf(grouped.getW()) == scheme;
+    });
+  }
+
+  void quantise(Operation *reader, Value x, Value w, Quantizer &quantizer) {
+    ir::BlockedAttr scheme = activationOf(w);
     if (!scheme || tensorType(x).getEncoding())
-      return WalkResult::advance();
+      return;
     // Rows of experts are copies of token rows: the tokens are quantised, once.
     auto dispatch = x.getDefiningOp<ir::DispatchOp>();
-    Value copy = quantizer.copyOf(reader, dispatch ? dispatch.getX() : x, scheme);
-    if (!copy)
-      return WalkResult::interrupt();
-    if (!dispatch) {
-      reader->setOperand(0, copy);
-      return WalkResult::advance();
+    if (!dispatch || !allWant(dispatch, scheme)) {
+      reader->setOperand(0, quantizer.copyOf(x, scheme));
+      return;
     }
     RankedTensorType rows = tensorType(x);
-    dispatch->setOperand(0, copy);
+    dispatch->setOperand(0, quantizer.copyOf(dispatch.getX(), scheme));
     x.setType(RankedTensorType::get(rows.getShape(), rows.getElementType(), scheme));
-    return WalkResult::advance();
   }
+
+  SymbolTable *symbols = nullptr;
 };
 } // namespace
 } // namespace dsv3

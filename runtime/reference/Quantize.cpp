@@ -53,6 +53,26 @@ template <typename T> T store(T scaled, QuantStorage storage) {
 
 } // namespace
 
+/// The scale of a block of numbers, tried out.
+template <typename T> static T searchScale(const std::vector<T> &block, T absmax, const QuantScheme &scheme) {
+  auto error = [&](T scale) {
+    double sum = 0;
+    for (T x : block) {
+      double difference = double(x) - double(store(x / scale, scheme.storage) * scale);
+      sum += difference * difference;
+    }
+    return sum;
+  };
+  T best = scaleFor(absmax, scheme);
+  double least = error(best);
+  for (int i = 1; i <= 30 && absmax != 0; ++i) {
+    T scale = scaleFor(absmax * (T(50 - i) / T(50)), scheme);
+    if (double now = error(scale); now < least)
+      best = scale, least = now;
+  }
+  return best;
+}
+
 double largest(QuantStorage storage) {
   switch (storage) {
   case QuantStorage::F8E4M3:
@@ -78,6 +98,7 @@ template <typename T> static void placeZeros(Quantized<T> &q, const Array<T> &lo
 
 template <typename T> static Status findScales(const Array<T> &x, const Grid &grid, Quantized<T> &q) {
   Array<T> low(q.scale.shape), high(q.scale.shape);
+  std::vector<std::vector<T>> blocks(q.scheme.searched ? size_t(q.scale.size()) : 0);
   for (int64_t r = 0; r < x.rows(); ++r)
     for (int64_t c = 0; c < x.cols(); ++c) {
       T value = x.row(r)[c];
@@ -87,12 +108,16 @@ template <typename T> static Status findScales(const Array<T> &x, const Grid &gr
       int64_t block = grid.scaleOf(r, c);
       low.data[block] = std::min(low.data[block], value);
       high.data[block] = std::max(high.data[block], value);
+      if (q.scheme.searched)
+        blocks[size_t(block)].push_back(value);
     }
   if (q.scheme.zeroPoints)
     placeZeros(q, low, high);
   else
-    for (int64_t i = 0; i < q.scale.size(); ++i)
-      q.scale.data[i] = scaleFor(std::max(-low.data[i], high.data[i]), q.scheme);
+    for (int64_t i = 0; i < q.scale.size(); ++i) {
+      T absmax = std::max(-low.data[i], high.data[i]);
+      q.scale.data[i] = q.scheme.searched ? searchScale(blocks[size_t(i)], absmax, q.scheme) : scaleFor(absmax, q.scheme);
+    }
   return {};
 }
 

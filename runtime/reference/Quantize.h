@@ -23,6 +23,9 @@ struct QuantScheme {
   /// Integers only: value = (stored - zero) * scale. Ranges are stretched to hold 0 and map to all 2^b codes, so
   /// that zero points are codes as well.
   bool zeroPoints = false;
+  /// The scale of a block without zero points: instead of the one for absmax, the best of those for absmax * (50 - i) / 50 with
+  /// i = 0 .. 30, by the sum over the block, row by row, of squared errors in double; of equals the first.
+  bool searched = false;
 };
 
 /// x ~ (data - zero) * scale. `data` holds the stored numbers (not their bytes) in x's

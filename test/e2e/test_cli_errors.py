@@ -216,10 +216,27 @@ def test_dump_of_a_stage_that_does_not_run(tmp_path):
 
 @pytest.mark.parametrize("mentions,flag", [("sparc", "--target=sparc"), ("sse2", "--cpu-features=sse2"),
                                            ("nonsense", "--quant=nonsense"),
-                                           ("sm_90a alone", "--quant=fp8-block"), ("w8a8", "--quant=w8a8")])
+                                           ("sm_90a alone", "--quant=fp8-block"), ("default, rtn, mse", "--quant-algo=best")])
 def test_compile_unsupported(tmp_path, mentions, flag):
     refuse_compile((USAGE, UNSUPPORTED), mentions, tmp_path / "out.dsv3", flag)
     assert not os.listdir(tmp_path)
+
+
+def test_quant_config(tmp_path):
+    """One line that names the file, the group and what is wrong; nothing is written."""
+    file = tmp_path / "quant.json"
+    out = tmp_path / "out.dsv3"
+    for text, mentions in [
+            ('{"config_groups": {"a": {"targets": ["routed_experts"], "weights": {"num_bits": 3}}}}', ("quant.json", "config_groups.a.weights.num_bits", "4 or 8")),
+            ('{"config_groups": {"a": {"targets": ["re:.*no_such_proj"], "weights": {"num_bits": 8}}}}', ("config_groups.a.targets", "no_such_proj", "matches no linear")),
+            ('{"config_groups": {"a": {"targets": ["re:.*experts\\\\.3\\\\..*"], "weights": {"num_bits": 4}}}}', ("matches 1 of the 16 experts of l1.", "all or none")),
+            ('{"config_groups": {"a": {"targets": ["kv_b"], "weights": {"num_bits": 8}}}}', ("config_groups.a", "l0.kv_b", "left as it is stored")),
+            ('{"config_groups": {"a": {"targets": ["routed_experts.up"], "weights": {"num_bits": 4}}}}', ("l1.gate", "l1.up", "one product")),
+            ('{"policy": "w8a8",', ("quant.json",))]:
+        file.write_text(text)
+        refuse_compile(USAGE, mentions, out, f"--quant-config={file}")
+    refuse_compile(USAGE, "--quant", out, f"--quant-config={file}", "--quant=w8a8")
+    assert os.listdir(tmp_path) == ["quant.json"]
 
 
 def test_variant_this_cpu_lacks(tiny_f32):

@@ -11,6 +11,7 @@
 #include "passes/specialize/Taps.h"
 #include "runtime/core/OutputDir.h"
 #include "tools/compile-model/Interrupt.h"
+#include "tools/compile-model/SizeTable.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -86,7 +87,7 @@ public:
   Result<std::string> run() {
     auto start = std::chrono::steady_clock::now();
     std::optional<OutputDir> out;
-    if (line.stopAfter.empty()) {
+    if (line.stopAfter.empty() && !line.dryRun) {
       Result<OutputDir> made = OutputDir::create(line.output, {line.force});
       if (!made)
         return made.error();
@@ -95,6 +96,8 @@ public:
     }
     if (Status s = compile(out ? out->path() : ""); !s)
       return s.error();
+    if (line.dryRun)
+      return sizes;
     std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     char time[32];
     std::snprintf(time, sizeof time, "%.1f s", seconds.count());
@@ -136,11 +139,19 @@ private:
     Result<OwningOpRef<ModuleOp>> module = importModel(context, *model, importOptions);
     if (!module)
       return module.error();
-    if (Status s = compileTargets(**module, folder); !s)
+    if (Status s = line.dryRun ? measure(**module) : compileTargets(**module, folder); !s)
       return s;
     for (const std::vector<std::string> *warnings : {&model->tensors.notes, &diagnostics.warnings, &notes})
       for (const std::string &warning : *warnings)
         std::fprintf(stderr, "compile-model: warning: %s\n", warning.c_str());
+    return {};
+  }
+
+  Status measure(ModuleOp imported) {
+    Result<std::vector<WeightDecision>> decisions = decideWeights(imported, options.quant, options.quantConfig);
+    if (!decisions)
+      return decisions.error();
+    sizes = sizeTable(imported, *decisions, options.quantConfig.empty() ? options.quant : options.quantConfig);
     return {};
   }
 
@@ -164,15 +175,17 @@ private:
     return writeManifest(makeManifest(info(), targets, common), folder);
   }
 
-  /// Quantising what meets FP8 weights does nothing to a checkpoint without them: say so, rather than not do what was asked.
+  /// A policy that does nothing to a checkpoint: say so, rather than not do what was asked.
   Status checkQuant(ModuleOp module) const {
-    if (options.quant == "none")
+    if (options.quant == "none" || options.quant == "checkpoint")
       return {};
-    for (auto weight : module.getOps<ir::WeightOp>())
-      if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(weight.getTensorType().getEncoding()))
-        if (isa<Float8E4M3FNType>(blocked.getStorage()) && blocked.getScaleExtentK())
-          return {};
-    return unsupportedError("--quant: fp8-block needs weights in FP8 blocks, the checkpoint has none; compile with --quant=none");
+    Result<std::vector<WeightDecision>> decisions = decideWeights(module, options.quant, "");
+    if (!decisions)
+      return decisions.error();
+    for (const WeightDecision &d : *decisions)
+      if (d.changed || d.activation)
+        return {};
+    return unsupportedError("--quant: " + options.quant + " changes nothing, since the checkpoint's linears are stored in other or narrower schemes; compile with --quant=none");
   }
 
   Status runStages(ModuleOp module) {
@@ -204,7 +217,7 @@ private:
     info.bos = c.bos;
     info.eos = c.eos;
     info.dtype = name(options.dtype);
-    info.quant = options.quant;
+    info.quant = options.quantConfig.empty() ? options.quant : "config";
     info.determinism = name(options.determinism);
     info.taps = options.taps;
     info.maxBatch = options.maxBatch;
@@ -319,7 +332,7 @@ private:
   std::vector<codegen::LaunchCost> costs; ///< of the target at hand
   OpList ops;                             ///< the same
   std::vector<std::string> notes;
-  std::string reports;
+  std::string reports, sizes;
 };
 } // namespace
 

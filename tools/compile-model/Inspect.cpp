@@ -1,7 +1,10 @@
 // compile-model inspect: the manifest for people.
+#include "frontends/quantize/Policy.h"
 #include "runtime/core/Json.h"
 #include "tools/compile-model/Driver.h"
 
+#include <cstring>
+#include <map>
 #include <sstream>
 
 namespace dsv3 {
@@ -33,6 +36,37 @@ void printDevice(std::ostream &os, const Json &device) {
      << (verified ? "verified by " + field(device, "assembler") : "unverified (no ptxas)");
 }
 
+/// What a packed weight is part of, by its name: "l3.q_a_kv_a", "l3.kv_b.k.plain", "embed".
+std::string componentOf(const std::string &weight, size_t rank) {
+  std::string site = weight;
+  for (const char *suffix : {".plain", ".k", ".kn", ".v"})
+    if (size_t n = std::strlen(suffix); site.size() > n && site.compare(site.size() - n, n, suffix) == 0)
+      site.resize(site.size() - n);
+  if (site.find("q_a_kv_a") != site.npos)
+    return "attention";
+  auto place = quantize::Linear::place(site, int64_t(rank));
+  return place ? std::string(quantize::name(place->first)) : "other";
+}
+
+/// A line per component and scheme: what the policy came to, after what the target could not do.
+void printSchemes(std::ostream &os, const Json &tensors) {
+  struct Sum {
+    size_t weights = 0;
+    double bytes = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  for (const Json &tensor : tensors) {
+    if (!tensor.is_object())
+      continue;
+    size_t rank = tensor.contains("shape") && tensor["shape"].is_array() ? tensor["shape"].size() : 0;
+    Sum &sum = sums[{componentOf(field(tensor, "name"), rank), field(tensor, "scheme")}];
+    ++sum.weights;
+    sum.bytes += tensor.contains("bytes") ? mib(tensor["bytes"]) : 0;
+  }
+  for (const auto &[key, sum] : sums)
+    os << "    " << key.first << ": " << sum.weights << " in " << key.second << ", " << sum.bytes << " MiB\n";
+}
+
 void printTarget(std::ostream &os, const Json &target) {
   os << "target   " << field(target, "name") << ":";
   if (target.contains("device"))
@@ -47,6 +81,7 @@ void printTarget(std::ostream &os, const Json &target) {
     os << "  program  " << field(p, "name") << ": " << field(p, "phase") << ", " << field(p, "tokens") << " tokens, " << field(p, "seqs")
        << " sequences\n";
   os << "  " << target["weights"]["tensors"].size() << " weights\n";
+  printSchemes(os, target["weights"]["tensors"]);
 }
 } // namespace
 

@@ -1,6 +1,8 @@
 #include "tools/compile-model/Options.h"
 
 #include "codegen/targets/Targets.h"
+#include "frontends/quantize/Algorithm.h"
+#include "frontends/quantize/Policy.h"
 #include "passes/Pipeline.h"
 #include "runtime/core/Json.h"
 
@@ -31,13 +33,15 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   o.jobs = int(std::max(1u, std::thread::hardware_concurrency()));
   app.option_defaults()->always_capture_default();
   app.add_option("MODEL_DIR", line.modelFolder, "HuggingFace checkpoint folder: config.json, *.safetensors, tokenizer.json")->required();
-  app.add_option("-o,--output", line.output, "Folder of the artifact")->required();
+  app.add_option("-o,--output", line.output, "Folder of the artifact; required, but for --dry-run");
   app.add_option("--target", texts.targets, "What to compile for, the preferred first: " + codegen::targetNames())->delimiter(',');
   app.add_option("--load-format", texts.loadFormat, "Where weights come from: safetensors, or dummy: drawn by name when the artifact is loaded, from config.json alone")
       ->check(CLI::IsMember({"safetensors", "dummy"}));
   app.add_option("--cpu-features", texts.cpuFeatures, "Only this code variant: " + variantNames() + "; default: all, chosen at load");
   app.add_option("--dtype", texts.dtype, "Type of activations and plain weights: bf16 or f32");
-  app.add_option("--quant", o.quant, "Quantisation of activations: none, or fp8-block (sm_90a): what meets FP8 weights, per token and 128 channels");
+  app.add_option("--quant", o.quant, "Which schemes weights and activations get: " + quantize::Policy::builtInNames());
+  app.add_option("--quant-config", o.quantConfig, "A JSON file that says it per module instead");
+  app.add_option("--quant-algo", o.quantAlgo, "How weights are quantised: " + quantize::algorithmNames());
   app.add_option("--determinism", texts.determinism, "batch: a request has the same bits alone and among others; run: less strict");
   app.add_option("--max-batch", o.maxBatch, "Sequences of a step");
   app.add_option("--max-model-len", o.maxModelLen, "Tokens of a sequence, prompt and answer");
@@ -50,6 +54,7 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("--dump-dir", line.dumpDir, "Where dumps go");
   app.add_option("--report", line.report, "Print what each device kernel costs: text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_flag("--op-list", line.opList, "Also write what every launch computes, for dsv3-bench slice");
+  app.add_flag("--dry-run", line.dryRun, "Compile nothing: print what weights take, as bf16, as stored and in the schemes of --quant");
   app.add_flag("--force", line.force, "Replace an existing artifact");
   app.footer("compile-model inspect ARTIFACT prints what an artifact holds.\n"
              "Exit codes: 0 ok, 2 usage, 3 bad checkpoint, 4 unsupported, 5 does not fit, 6 internal.");
@@ -92,15 +97,19 @@ Status checkTargets(CommandLine &line, const Texts &texts) {
 }
 
 Status checkQuant(const CompileOptions &options, const std::vector<std::string> &targets) {
-  static const char *const planned[] = {"w8a8", "w4a8-experts"};
-  const std::string &quant = options.quant;
-  if (std::find(std::begin(planned), std::end(planned), quant) != std::end(planned))
-    return unsupportedError("--quant: '" + quant + "' is not supported, only none and fp8-block");
-  if (quant != "none" && quant != "fp8-block")
-    return usageError("--quant: expected none or fp8-block, got '" + printable(quant) + "'");
+  if (Result<quantize::Policy> policy = quantize::Policy::builtIn(options.quant); !policy)
+    return policy.error();
+  if (Result<quantize::Algorithm> algorithm = quantize::parseAlgorithm(options.quantAlgo); !algorithm)
+    return algorithm.error();
+  if (!options.quantConfig.empty()) {
+    if (options.quant != "none")
+      return usageError("--quant-config: expected no --quant beside it (the file's \"policy\" says where it starts), got " + options.quant);
+    if (Result<quantize::Policy> policy = quantize::Policy::read(options.quantConfig); !policy)
+      return usageError("--quant-config: " + policy.error().message);
+  }
   for (const std::string &target : targets)
-    if (quant == "fp8-block" && target != "sm_90a")
-      return unsupportedError("--quant: fp8-block needs --target=sm_90a alone, got " + target + " as well; its kernels multiply bf16 or f32");
+    if (options.quant == "fp8-block" && target != "sm_90a")
+      return unsupportedError("--quant: fp8-block needs --target=sm_90a alone, got " + target + " as well, which has no products of FP8 and FP8");
   return {};
 }
 
@@ -114,6 +123,8 @@ Status check(CommandLine &line, const Texts &texts) {
   line.compile.dtype = *dtype;
   line.compile.determinism = *determinism;
   line.dummyWeights = texts.loadFormat == "dummy";
+  if (line.output.empty() && !line.dryRun)
+    return usageError("--output is required");
   if (line.compile.jobs < 1)
     return usageError("--jobs: expected 1 or more, got " + std::to_string(line.compile.jobs));
   if (Status s = checkTargets(line, texts); !s)

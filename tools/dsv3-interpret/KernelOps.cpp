@@ -59,6 +59,8 @@ static Ids lastRows(const SeqMeta &seq) {
 template <typename T> static void eval(kernel::EmptyOp, Frame<T> &) {} // nobody reads it
 
 template <typename T> static void eval(kernel::ViewOp op, Frame<T> &f) {
+  if (op.joinsHeads())
+    return f.set(op.getResult(), f.rows(op.getSource()));
   const Array<T> &x = f.numbers(op.getSource());
   int64_t from = op.getOffset(), size = llvm::cast<mlir::RankedTensorType>(op.getType()).getShape().back();
   std::vector<Array<T>> parts = f.take(split(x, {from, size, x.cols() - from - size}));

@@ -101,6 +101,7 @@ Numbers WeightReader::evaluate(mlir::Attribute source, const Place &place) const
       .Case([&](ir::TransposeSourceAttr s) { return transpose(s, place); })
       .Case([&](ir::ReshapeSourceAttr s) { return reshape(s, place); })
       .Case([&](ir::RefSourceAttr s) { return read(s.getWeight().getValue()); })
+      .Case([&](ir::QuantizedSourceAttr s) { return quantized(s, place); })
       .Case([&](ir::RopeTableSourceAttr s) { return ropeRows(s); })
       .Case([&](ir::DummySourceAttr s) -> Numbers {
         Array<float> numbers(place.shape);
@@ -114,6 +115,21 @@ Numbers WeightReader::evaluate(mlir::Attribute source, const Place &place) const
         llvm::raw_string_ostream(text) << s;
         return unsupportedError("expected a weight source that can be evaluated, got " + text);
       });
+}
+
+/// What the compiler quantises, by the reference instead of its own rounding.
+Numbers WeightReader::quantized(ir::QuantizedSourceAttr source, const Place &place) const {
+  Numbers numbers = read(source.getWeight().getValue());
+  if (!numbers)
+    return numbers;
+  if (!place.scheme)
+    return usageError("expected a scheme to quantise @" + source.getWeight().getValue().str() + " to");
+  Result<QuantScheme> scheme = schemeOf(place.scheme);
+  if (!scheme)
+    return scheme.error();
+  scheme->searched = source.getClip() == ir::Clip::Mse;
+  Result<Quantized<float>> q = quantize(*numbers, *scheme);
+  return q ? dequantize(*q) : Numbers(q.error());
 }
 
 //===-- Checkpoint tensors ------------------------------------------------===//

@@ -40,6 +40,7 @@ private:
   Numbers evaluate(mlir::Attribute source, const Place &place) const;
   Numbers file(ir::FileSourceAttr source, const Place &place) const;
   Numbers stored(llvm::StringRef name) const;
+  Numbers quantized(ir::QuantizedSourceAttr source, const Place &place) const;
   Numbers drawn(ir::FileSourceAttr source, const std::string &name, const Place &place) const;
   Numbers stack(ir::StackSourceAttr source, const Place &place) const;
   Numbers concat(ir::ConcatSourceAttr source, const Place &place) const;

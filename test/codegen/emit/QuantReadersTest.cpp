@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 
 namespace dsv3::test {
@@ -195,6 +196,32 @@ TEST_F(QuantReaders, Fp8PerTensorWithAScalarScale) {
   for (int64_t i = 0; i < 200; ++i)
     EXPECT_EQ(plain[size_t(i)], at("a", i) * 0.75f);
   EXPECT_EQ(load("w").scales, std::vector<float>{0.75f});
+}
+
+TEST_F(QuantReaders, ScalesMayLieInAnotherShard) {
+  const std::map<std::string, TestTensor> all = content.tensors;
+  open(R"(
+    dsv3.weight @a : tensor<10x20xf32, #dsv3.blocked<f8E4M3FN, 4x8, f32>> from #dsv3.file<"a", scale "a_scale">
+    dsv3.weight @e : tensor<3x6x20xf32, #dsv3.blocked<f8E4M3FN, 4x8, f32>> from #dsv3.stack<0 to 3, #dsv3.file<"e.{}", scale "e.{}_scale">>)");
+  WeightValues a = load("a"), e = load("e");
+  TestCheckpoint first, second;
+  Json map = Json::object();
+  for (const auto &[name, tensor] : all) {
+    bool scales = name.find("_scale") != name.npos;
+    (scales ? first : second).tensors[name] = tensor;
+    map[name] = scales ? "1.safetensors" : "2.safetensors";
+  }
+  std::filesystem::remove(dir / "model.safetensors");
+  TestCheckpoint::writeShard(dir / "1.safetensors", first.tensors);
+  TestCheckpoint::writeShard(dir / "2.safetensors", second.tensors);
+  dir.write("model.safetensors.index.json", Json{{"weight_map", map}}.dump());
+  auto opened = hf::Checkpoint::open(dir.str());
+  ASSERT_TRUE(bool(opened)) << opened.error().message;
+  checkpoint.emplace(std::move(*opened));
+  data.emplace(*module, &*checkpoint);
+  EXPECT_EQ(load("a").scales, a.scales);
+  EXPECT_EQ(load("e").scales, e.scales);
+  EXPECT_EQ(load("e").codes, e.codes);
 }
 
 //===-- Refusals ----------------------------------------------------------===//

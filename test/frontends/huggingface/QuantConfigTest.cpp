@@ -82,7 +82,9 @@ TEST(QuantConfig, GroupsTargetsAndIgnoredModules) {
                                         {"weights", {{"num_bits", 8}, {"strategy", "channel"}}},
                                         {"input_activations", {{"num_bits", 8}, {"strategy", "token"}, {"dynamic", true}}}};
   QuantConfig q = good(config);
-  EXPECT_EQ(q.activations, "int8 per token");
+  EXPECT_EQ(q.unmetActivations, "");
+  EXPECT_FALSE(q.groups[0].scheme.activation);
+  EXPECT_EQ(q.groups[1].scheme.activation->text(), "int8 per token");
   EXPECT_EQ(scheme(q, up), "int4 in groups of 128") << "all linears";
   EXPECT_EQ(scheme(q, kvA), "int8 per channel") << "an expression goes before Linear";
   EXPECT_EQ(scheme(q, expert), "int8 per channel") << "so does a name";
@@ -115,6 +117,27 @@ TEST(QuantConfig, AwqGptqSlimQuant) {
   EXPECT_EQ(scheme(slim, "model.layers.1.mlp.shared_experts.up_proj"), "int8 per channel");
   EXPECT_EQ(scheme(slim, expert), "int4 per channel");
   EXPECT_EQ(scheme(slim, kvA), "none");
+  for (const hf::QuantGroup &group : slim.groups)
+    EXPECT_EQ(group.scheme.activation->text(), "int8 per token");
+}
+
+TEST(QuantConfig, Activations) {
+  auto asked = [](Json activations) {
+    Json config = compressed({{"num_bits", 8}, {"strategy", "channel"}}, "naive-quantized");
+    config["config_groups"]["group_0"]["input_activations"] = std::move(activations);
+    QuantConfig q = good(config);
+    const auto &known = q.groups[0].scheme.activation;
+    return known ? known->text() : "unmet: " + q.unmetActivations;
+  };
+  EXPECT_EQ(asked({{"num_bits", 8}, {"strategy", "token"}, {"dynamic", true}}), "int8 per token");
+  EXPECT_EQ(asked({{"num_bits", 8}, {"type", "float"}, {"strategy", "token"}, {"dynamic", true}}), "fp8 per token");
+  EXPECT_EQ(asked({{"num_bits", 8}, {"type", "float"}, {"strategy", "group"}, {"group_size", 128}, {"dynamic", true}}), "fp8 per token and 128 channels");
+  EXPECT_EQ(asked({{"num_bits", 8}, {"strategy", "tensor"}}), "unmet: int8 per tensor, static");
+  EXPECT_EQ(asked({{"num_bits", 8}, {"strategy", "token"}, {"symmetric", false}, {"dynamic", true}}), "unmet: int8 per token, asymmetric");
+  EXPECT_EQ(asked({{"num_bits", 4}, {"strategy", "token"}, {"dynamic", true}}), "unmet: int4 per token");
+  Json fp8 = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  EXPECT_EQ(good(fp8).groups[0].scheme.activation->text(), "fp8 per token and 128 channels");
+  EXPECT_EQ(good(with(fp8, "scale_fmt", "ue8m0")).groups[0].scheme.activation->text(), "fp8 per token and 128 channels, scales powers of two");
 }
 
 TEST(QuantConfig, SaysWhatIsSupported) {

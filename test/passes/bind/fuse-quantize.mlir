@@ -2,7 +2,7 @@
 // RUN: dsv3-opt %s --dsv3-fuse-quantize=target=sm_90a | FileCheck %s
 // RUN: dsv3-opt %s --dsv3-fuse-quantize=target=x86-64 | FileCheck %s --check-prefix=CPU
 // On a whole model no bit moves, and no norm is left that another launch quantises.
-// RUN: dsv3-opt %inputs/model.mlir --dsv3-quantize-activations --dsv3-make-programs="max-batch=2 prefill-chunk=32" --dsv3-stage-fuse --dsv3-lower-to-kernel -o %t.kernel.mlir
+// RUN: dsv3-opt %inputs/model.mlir --dsv3-quantize-weights="policy=fp8-block" --dsv3-quantize-activations --dsv3-make-programs="max-batch=2 prefill-chunk=32" --dsv3-stage-fuse --dsv3-lower-to-kernel -o %t.kernel.mlir
 // RUN: dsv3-opt %t.kernel.mlir --dsv3-fuse-quantize=target=sm_90a -o %t.fused.mlir
 // RUN: dsv3-interpret %t.kernel.mlir --dummy-weights --program=trunk_head --mtp --lengths=40,5 --chunk=16 --against=%t.fused.mlir | FileCheck %s --check-prefix=EQUAL
 // RUN: FileCheck %s --check-prefix=MODEL < %t.fused.mlir
