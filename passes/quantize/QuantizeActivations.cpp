@@ -24,7 +24,8 @@ public:
     OpBuilder b(x.getContext());
     b.setInsertionPointAfterValue(x);
     auto rows = RankedTensorType::get({type.getDimSize(0), columns}, type.getElementType(), scheme);
-    copy = ir::QuantizeOp::create(b, x.getLoc(), rows, x, siteOf(x));
+    int schemesBefore = schemes[x]++; // a site names one op
+    copy = ir::QuantizeOp::create(b, x.getLoc(), rows, x, siteOf(x) + (schemesBefore ? ".scheme" + std::to_string(schemesBefore) : ""));
     return copy;
   }
 
@@ -39,6 +40,7 @@ private:
   }
 
   DenseMap<std::pair<Value, Attribute>, Value> copies;
+  DenseMap<Value, int> schemes;
 };
 
 struct QuantizeActivationsPass : impl::QuantizeActivationsPassBase<QuantizeActivationsPass> {

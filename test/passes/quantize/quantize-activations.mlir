@@ -46,7 +46,7 @@ dsv3.weight @other : tensor<4x128x256xbf16> from #dsv3.dummy<"other">
 // CHECK-LABEL: dsv3.program @readers
 // CHECK: %[[N:.*]] = dsv3.rms_norm
 // CHECK-DAG: %[[Q:.*]] = dsv3.quantize %[[N]] site "n.quant" : tensor<?x256xbf16> -> tensor<?x256xbf16, #[[ACT]]>
-// CHECK-DAG: %[[I:.*]] = dsv3.quantize %[[N]] site "n.quant" : tensor<?x256xbf16> -> tensor<?x256xbf16, #[[TOKEN]]>
+// CHECK-DAG: %[[I:.*]] = dsv3.quantize %[[N]] site "n.quant.scheme1" : tensor<?x256xbf16> -> tensor<?x256xbf16, #[[TOKEN]]>
 // CHECK: dsv3.linear %[[Q]], %{{.*}} site "a"
 // CHECK: dsv3.linear %[[Q]], %{{.*}} site "b"
 // CHECK: dsv3.linear %[[I]], %{{.*}} site "c"
@@ -69,7 +69,7 @@ dsv3.program @readers(%x: tensor<?x256xbf16>, %g: tensor<256xbf16>)
 // Heads are joined: a token's scale spans them, and groups may straddle them.
 // CHECK-LABEL: dsv3.program @heads
 // CHECK-DAG: %[[Q:.*]] = dsv3.quantize %arg0 site "arg0.quant" : tensor<?x4x64xbf16> -> tensor<?x256xbf16, #[[POW2]]>
-// CHECK-DAG: %[[I:.*]] = dsv3.quantize %arg0 site "arg0.quant" : tensor<?x4x64xbf16> -> tensor<?x256xbf16, #[[TOKEN]]>
+// CHECK-DAG: %[[I:.*]] = dsv3.quantize %arg0 site "arg0.quant.scheme1" : tensor<?x4x64xbf16> -> tensor<?x256xbf16, #[[TOKEN]]>
 // CHECK: dsv3.linear %[[Q]], %{{.*}} site "a"
 // CHECK: dsv3.linear %[[I]], %{{.*}} site "b"
 dsv3.program @heads(%x: tensor<?x4x64xbf16>) -> (tensor<?x128xbf16>, tensor<?x128xbf16>) {
