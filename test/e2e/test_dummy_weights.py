@@ -59,6 +59,20 @@ def test_drawn_as_written(artifacts, folders, dtype):
     assert 0.3 < size < 3, f"logits of deviation {size}: states do not keep their size"
 
 
+def test_drawn_and_quantised(artifacts, folders):
+    """A policy rounds the numbers that are drawn; such weights are stored, since their scales come from whole rows."""
+    alone, written = folders
+    flags = ("--quant=w4a16", "--dtype=f32", *SMALL)
+    drawn = artifacts.get(alone, "--load-format=dummy", *flags)
+    got, want = (tools.forward(out, IDS)[1]["logits"] for out in (drawn, artifacts.get(written, *flags)))
+    tools.assert_same_bits(got, want, "logits")
+    plain = tools.forward(artifacts.get(written, "--dtype=f32", *SMALL), IDS)[1]["logits"]
+    assert (tools.bits(got) != tools.bits(plain)).any()
+    weights = tools.manifest(drawn)["targets"][0]["weights"]["tensors"]
+    stored, fresh = ([t["name"] for t in weights if ("stored_at" in t) == kept] for kept in (True, False))
+    assert any(".up" in name for name in stored) and any("kv_b" in name for name in fresh) and "embed" in fresh
+
+
 def test_the_artifact_holds_no_weights(artifacts, folders):
     out = artifacts.get(folders[0], "--load-format=dummy", "--dtype=bf16", *SMALL)
     weights = tools.manifest(out)["targets"][0]["weights"]

@@ -1,5 +1,6 @@
 #include "tools/compile-model/SizeTable.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -50,9 +51,12 @@ std::string gib(int64_t bits) { return llvm::formatv("{0:F3}", double(bits) / 8 
 
 void line(llvm::raw_ostream &os, ArrayRef<std::string> cells, StringRef last) {
   static const unsigned widths[] = {16, 8, 14, 12, 12, 14};
-  for (auto [i, cell] : llvm::enumerate(cells))
-    os << (i ? llvm::formatv("{0}", llvm::fmt_align(cell, llvm::AlignStyle::Right, widths[i])).str()
-             : llvm::formatv("{0}", llvm::fmt_align(cell, llvm::AlignStyle::Left, widths[i])).str());
+  for (auto [i, cell] : llvm::enumerate(cells)) {
+    if (i)
+      os.indent(unsigned(std::max<int>(1, int(widths[i]) - int(cell.size())))) << cell;
+    else
+      os << llvm::left_justify(cell, widths[i]);
+  }
   os << "  " << last << "\n";
 }
 

@@ -25,13 +25,13 @@
 #awq = #dsv3.blocked<i4, 1x128, f16, zero i8>
 #token = #dsv3.blocked<i8, 1x?, f32>
 
-// CHECK-DAG: #[[FP8:.+]] = #dsv3.blocked<f8E4M3FN, 128x128, f32>
+// CHECK-DAG: #[[E4:.+]] = #dsv3.blocked<f8E4M3FN, 128x128, f32>
 // CHECK-DAG: #[[I8:.+]] = #dsv3.blocked<i8, 1x?, f32>
 // CHECK-DAG: #[[I8G:.+]] = #dsv3.blocked<i8, 1x128, f32>
 // CHECK-DAG: #[[I4:.+]] = #dsv3.blocked<i4, 1x128, f32>
-// CHECK: dsv3.weight @l1.q_a.stored : tensor<128x256xf32, #[[FP8]]> from #dsv3.file<"m.q_a_proj.weight", scale "m.q_a_proj.s">{{$}}
+// CHECK: dsv3.weight @l1.q_a.stored : tensor<128x256xf32, #[[E4]]> from #dsv3.file<"m.q_a_proj.weight", scale "m.q_a_proj.s">{{$}}
 // CHECK-NEXT: dsv3.weight @l1.q_a : tensor<128x256xbf16, #[[I8]]> from #dsv3.quantized<@l1.q_a.stored, absmax> activation(#[[I8]])
-// CHECK-NEXT: dsv3.weight @l1.kv_b : tensor<512x128xbf16, #[[FP8]]> from #dsv3.file<"m.kv_b_proj.weight", scale "m.kv_b_proj.s">{{$}}
+// CHECK-NEXT: dsv3.weight @l1.kv_b : tensor<512x128xbf16, #[[E4]]> from #dsv3.file<"m.kv_b_proj.weight", scale "m.kv_b_proj.s">{{$}}
 // CHECK-NEXT: dsv3.weight @l1.router : tensor<8x256xbf16> from #dsv3.file<"m.gate.weight">{{$}}
 // CHECK-NEXT: dsv3.weight @l1.gate.stored : tensor<8x128x256xf32> from #dsv3.stack
 // CHECK-NEXT: dsv3.weight @l1.gate : tensor<8x128x256xbf16, #[[I4]]> from #dsv3.quantized<@l1.gate.stored, mse> activation(#[[I8]])

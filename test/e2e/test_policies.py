@@ -1,0 +1,130 @@
+"""--quant, --quant-config, --dry-run: what weights and activations become, and what that costs."""
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import contract
+import tools
+
+IDS = (0, 17, 3000, 5, 512, 77, 1999, 40, 41, 42)
+SIZES = ("--max-batch=2", "--max-model-len=128", "--cpu-features=avx512")
+CONFIG = {"policy": "w4a16",
+          "config_groups": {"experts": {"targets": ["routed_experts"], "weights": {"num_bits": 4, "group_size": 64, "scale_dtype": "bf16"}},
+                            "fused": {"targets": ["re:.*fused_qkv_a_proj"], "weights": {"num_bits": 8}},
+                            "head": {"targets": ["lm_head"], "weights": {"num_bits": 8}}},
+          "ignore": [r"re:model\.layers\.6\..*", "model.layers.0.mlp.gate_up_proj"]}
+
+
+def quant_flags(policy, folder):
+    if policy != "config":
+        return (f"--quant={policy}",)
+    file = os.path.join(folder, "quant.json")
+    with open(file, "w", encoding="ascii") as f:
+        json.dump(CONFIG, f)
+    return (f"--quant-config={file}",)
+
+
+def quantised_program(folder, *flags):
+    """The module after stage quantize, and its text."""
+    tools.compile_model(contract.TINY, os.path.join(folder, "none.dsv3"), "--dtype=f32", "--stop-after=quantize", "--dump-after=quantize",
+                        f"--dump-dir={folder}", *flags)
+    with open(os.path.join(folder, "quantize.mlir"), encoding="utf-8") as f:
+        return f.name, f.read()
+
+
+def reference(folder, module):
+    out = os.path.join(folder, "logits.safetensors")
+    tools.succeed("dsv3-interpret", module, "--program=trunk_head", f"--checkpoint={contract.TINY}", tools.ids_flag(IDS), f"--logits-out={out}")
+    return tools.safetensors_np.load(out)["logits"]
+
+
+def kl(a, b):
+    def log_softmax(x):
+        x = x.astype(np.float64) - x.max(-1, keepdims=True)
+        return x - np.log(np.exp(x).sum(-1, keepdims=True))
+    la, lb = log_softmax(a), log_softmax(b)
+    return float((np.exp(la) * (la - lb)).sum(-1).mean())
+
+
+@pytest.mark.parametrize("policy", ["w8a8", "w4a16", "w4a8-experts", "config"])
+def test_artifact_computes_the_policy(policy, tmp_path):
+    """The compiled model against the interpreter, which quantises by the reference. Where activations are quantised a sum that
+    differs in its last bit may become another code: then the distributions are compared, against the distance to the plain model."""
+    flags = quant_flags(policy, tmp_path)
+    want = reference(tmp_path, quantised_program(tmp_path, *flags)[0])
+    out = tools.compile_model(contract.TINY, str(tmp_path / "artifact"), "--dtype=f32", *SIZES, *flags)
+    got = tools.forward(out, IDS)[1]["logits"]
+    plain = reference(tmp_path, quantised_program(tmp_path)[0])
+    distance = kl(plain, want)
+    assert distance > 1e-5, "the policy changes nothing: the test says nothing"
+    if "a8" in policy:
+        assert kl(want, got) < 0.3 * distance
+    else:
+        tools.assert_close(got, want, contract.LOGIT_TOLERANCE, policy)
+
+
+def test_the_ir_shows_the_policy(tmp_path):
+    text = quantised_program(tmp_path, *quant_flags("config", tmp_path))[1]
+    weights = dict(re.findall(r"dsv3\.weight @(\S+) : tensor<[\dx]+x\w+(?:, (#\w+))?>", text))
+    aliases = dict(re.findall(r"^(#\w+) = (#dsv3\.blocked<.*>)$", text, re.M))
+
+    def scheme(name):
+        return aliases.get(weights[name], "plain")
+
+    assert scheme("l1.up") == scheme("l1.down") == "#dsv3.blocked<i4, 1x64, bf16>"
+    assert scheme("l1.q_a") == scheme("l1.kv_a") == scheme("lm_head") == "#dsv3.blocked<i8, 1x?, f32>"
+    assert scheme("l1.o") == scheme("l0.down") == "#dsv3.blocked<i4, 1x128, f32>"
+    fp8 = "#dsv3.blocked<f8E4M3FN, 128x128, f32>"
+    assert scheme("l0.gate") == scheme("l0.up") == fp8, "ignored under the fused name"
+    assert scheme("l6.o") == scheme("l6.up") == fp8, "the MTP layer is ignored"
+    assert scheme("l1.kv_b") == fp8 and scheme("l1.router") == "plain"
+    assert "activation" not in text
+
+
+def table(text):
+    """{component: [bf16, stored, chosen]} in GiB, summed over schemes, and the shares of bf16."""
+    rows = {}
+    for line in text.splitlines()[1:-1]:
+        name, numbers = re.match(r"(\D+?)\s+\d+\s+\d+\s+([\d. ]+?)\s\s", line + "  ").groups()
+        values = [float(v) for v in numbers.split()]
+        rows[name] = [a + b for a, b in zip(rows.get(name, [0, 0, 0]), values)]
+    return rows, [float(v) for v in text.splitlines()[-1].split()[2:]]
+
+
+@pytest.fixture(scope="module")
+def deepseek(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deepseek")
+    shutil.copy(os.path.join(contract.DATA, "deepseek-v3-671b.json"), folder / "config.json")
+    return str(folder)
+
+
+@pytest.mark.parametrize("policy,least,most", [("none", 0.50, 0.51), ("w8a8", 0.50, 0.51), ("w4a16", 0.26, 0.28), ("w4a8-experts", 0.26, 0.28)])
+def test_sizes_of_the_671b(deepseek, policy, least, most):
+    """From config.json alone. The target of w4a8-experts is 0.28 of bf16."""
+    done = tools.succeed("compile-model", deepseek, "--load-format=dummy", "--dry-run", f"--quant={policy}")
+    rows, shares = table(done.stdout.decode())
+    assert least < shares[2] <= most, shares
+    total = rows.pop("all")
+    assert np.allclose(np.sum(list(rows.values()), axis=0), total, atol=0.01)
+    experts = 59 * 256 * 3 * 7168 * 2048  # the MTP layer's too
+    assert rows["routed_experts"][0] == pytest.approx(experts * 2 / 2**30, rel=1e-6)
+    assert total[0] == pytest.approx(rows["routed_experts"][0] + 30, abs=8)
+    if policy.startswith("w4"):
+        assert rows["routed_experts"][2] == pytest.approx(experts * (0.5 + 4 / 128) / 2**30, rel=1e-4)
+    assert rows["kv_b"][2] == rows["kv_b"][1] and rows["lm_head"][2] == rows["lm_head"][0]
+
+
+def test_dry_run_writes_nothing(tmp_path):
+    done = tools.succeed("compile-model", contract.TINY, "-o", tmp_path / "out", "--dry-run", "--quant=w4a8-experts")
+    assert not os.listdir(tmp_path) and not done.stderr
+    assert "activations i8 1x?" in done.stdout.decode() and "activations i8 1x128" in done.stdout.decode()
+
+
+def test_inspect_shows_schemes(tmp_path):
+    out = tools.compile_model(contract.TINY, str(tmp_path / "artifact"), *SIZES, "--quant=none")
+    said = tools.succeed("compile-model", "inspect", out).stdout.decode()
+    assert "routed_experts: 18 in #dsv3.blocked<f8E4M3FN, 128x128, f32>" in said, said
