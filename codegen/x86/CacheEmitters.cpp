@@ -186,7 +186,7 @@ private:
   WeightPanels panel(KernelBuilder &k, Operation *op, const RefMap &refs, unsigned operand, Value head, Value index) const {
     auto parts = kernel::getPackedParts(tensorType(op->getOperand(operand)));
     auto base = [&](size_t part) { return k.at(k.buf(refs.of(operand) + unsigned(part)), k.mul(head, parts[part].outerStride)); };
-    return {tensorType(op->getOperand(operand)), base(0), parts.size() > 1 ? base(1) : Value(), index};
+    return {tensorType(op->getOperand(operand)), base(0), parts.size() > 1 ? base(1) : Value(), parts.size() > 2 ? base(2) : Value(), index};
   }
 
   /// Two panels at a time, so that a broadcast feeds two products: 16 lanes of the head each, for all keys of the block.

@@ -48,5 +48,6 @@ void addRowEmitters(KernelRegistry &);
 void addCacheEmitters(KernelRegistry &);
 void addAttentionEmitters(KernelRegistry &);
 void addExpertEmitters(KernelRegistry &);
+void addQuantEmitters(KernelRegistry &);
 
 } // namespace dsv3::codegen

@@ -4,10 +4,10 @@ using namespace mlir;
 
 namespace dsv3::codegen {
 
-/// K values of one turn of the inner loop: what one vector of FP8 codes holds.
+/// K values of one turn of the inner loop, if the weight's storage does not ask for more: what a vector of bytes holds.
 static constexpr int64_t kUnit = 4;
 
-/// Up to this many rows FP8 is decoded in the multiply loop.
+/// Up to this many rows codes are decoded in the multiply loop.
 static constexpr int64_t kFewRows = 2;
 
 WeightShape::WeightShape(RankedTensorType type) {
@@ -19,24 +19,28 @@ WeightShape::WeightShape(RankedTensorType type) {
     enc = packed.getScheme();
   auto scheme = dyn_cast_or_null<ir::QuantScheme>(enc);
   storage = scheme ? scheme.getStorageType() : expressed;
-  kp = 4 / elemBytes(storage);
+  kp = 32 / int64_t(storage.getIntOrFloatBitWidth());
   scaleBlock = !scheme ? 0 : scheme.getScaleExtentK() ? scheme.getScaleExtentK() : k;
+  auto blocked = dyn_cast_or_null<ir::BlockedAttr>(enc);
+  zeroPoints = blocked && blocked.getZero();
 }
 
 std::string whyNotPanels(RankedTensorType type) {
   ir::QuantScheme scheme = ir::getScheme(type);
   Type storage = scheme ? scheme.getStorageType() : type.getElementType();
-  if (!isa<Float32Type, BFloat16Type, Float8E4M3FNType>(storage)) {
+  if (!isa<Float32Type, BFloat16Type, Float8E4M3FNType>(storage) && !storage.isInteger(8) && !storage.isInteger(4)) {
     std::string text;
-    llvm::raw_string_ostream(text) << "weight storage " << storage << " is not f32, bf16 or f8E4M3FN";
+    llvm::raw_string_ostream(text) << "weight storage " << storage << " is not f32, bf16, f8E4M3FN, i8 or i4";
     return text;
   }
   WeightShape w(type);
   if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding()); blocked && blocked.getIndexed())
     return "groups of columns are permuted";
   constexpr int64_t kChunk = PanelGemm::kChunk;
-  if (w.scaleBlock && w.scaleBlock < w.k && (w.scaleBlock % 4 || kChunk % w.scaleBlock))
-    return "scale block of " + std::to_string(w.scaleBlock) + " along K is not a power of two between 4 and " + std::to_string(kChunk);
+  int64_t least = std::max<int64_t>(4, w.kp);
+  if (w.scaleBlock && w.scaleBlock < w.k && (w.scaleBlock % least || kChunk % w.scaleBlock))
+    return "scale block of " + std::to_string(w.scaleBlock) + " along K is not a power of two between " + std::to_string(least) + " and " +
+           std::to_string(kChunk);
   return {};
 }
 
@@ -44,7 +48,8 @@ kernel::PackedAttr panelEncoding(RankedTensorType type) {
   WeightShape w(type);
   MLIRContext *ctx = type.getContext();
   std::string kp = std::to_string(w.kp);
-  std::string data = "(n, k) -> [n/16, k/" + kp + ", n%16, k%" + kp + "] pad n:16 k:" + kp;
+  std::string column = w.storage.isInteger(4) ? "k%4, k/4%2" : "k%" + kp;
+  std::string data = "(n, k) -> [n/16, k/" + kp + ", n%16, " + column + "] pad n:16 k:" + kp;
   auto scheme = ir::getScheme(type);
   kernel::LayoutAttr scale;
   if (scheme)
@@ -72,9 +77,8 @@ Value PanelGemm::preparedAddress(int64_t slot) {
 
 //===-- Weights to the multiply type --------------------------------------===//
 
-/// 16 columns x 4 consecutive k of E4M3 codes as four vectors of f32, without their scale but times 2^-8. E4M3 is
-/// binary16 with a shifted exponent: moving its bits gives value / 256, exact for subnormals too.
-static SmallVector<Value, 4> decodeE4M3(KernelBuilder &k, Value lanes) {
+// E4M3 is binary16 with a shifted exponent: moving its bits gives value / 256, exact for subnormals too.
+SmallVector<Value, 4> decodeE4M3(KernelBuilder &k, Value lanes) {
   ImplicitLocOpBuilder &b = k.b;
   auto halves = k.vec(k.i16, 2 * kLanes);
   Value raw = LLVM::BitcastOp::create(b, halves, lanes);
@@ -108,13 +112,41 @@ static Value upperBF16(KernelBuilder &k, Value pairs) {
   return arith::BitcastOp::create(k.b, k.vf32, arith::AndIOp::create(k.b, pairs, k.cint(k.vi32, int64_t(int32_t(0xffff0000)))).getResult());
 }
 
-/// Vectors of the multiply type for the `n` (at most kUnit) k values from `kk` of a panel: pairs for bf16.
-SmallVector<Value, 4> PanelGemm::unit(const Source &source, Value scale, Value kk, int64_t n) {
+/// 16 columns of int8 (4 k) or int4 (8 k) as vectors of i32, k ascending. Byte j of a lane is k = j; of int4 its halves are k = j
+/// and j + 4.
+static SmallVector<Value, 8> decodeIntegers(KernelBuilder &k, Value lanes, int64_t bits) {
+  SmallVector<Value, 8> v;
+  for (int64_t half = 0; half < 8; half += bits)
+    for (int64_t byte = 0; byte < 4; ++byte) {
+      Value up = arith::ShLIOp::create(k.b, lanes, k.cint(k.vi32, 32 - bits - (8 * byte + half)));
+      v.push_back(arith::ShRSIOp::create(k.b, up, k.cint(k.vi32, 32 - bits)));
+    }
+  return v;
+}
+
+/// A vector of codes as f32, with their scale.
+SmallVector<Value, 8> PanelGemm::decoded(const Group &group, Value codes) {
+  WeightShape shape(weights.front().type);
+  SmallVector<Value, 8> v;
+  if (isa<Float8E4M3FNType>(shape.storage)) {
+    for (Value code : decodeE4M3(k, codes))
+      v.push_back(k.fmul(code, group.scale));
+    return v;
+  }
+  for (Value code : decodeIntegers(k, codes, shape.storage.getIntOrFloatBitWidth())) {
+    Value number = arith::SIToFPOp::create(k.b, k.vf32, group.zero ? k.sub(code, group.zero) : code);
+    v.push_back(k.fmul(number, group.scale));
+  }
+  return v;
+}
+
+/// Vectors of the multiply type for the `n` k values from `kk` of a panel: pairs for bf16.
+SmallVector<Value, 8> PanelGemm::unit(const Source &source, const Group &group, Value kk, int64_t n) {
   WeightShape shape(weights.front().type);
   bool narrow = mulType.isBF16();
   Type storage = source.ready ? mulType : shape.storage;
-  Value at = k.at(source.base, k.mul(kk, kLanes * elemBytes(storage)));
-  SmallVector<Value, 4> v;
+  Value at = k.at(source.base, k.mul(kk, source.ready ? kLanes * elemBytes(mulType) : shape.bytesPerK()));
+  SmallVector<Value, 8> v;
   if (storage == mulType) {
     for (int64_t j = 0; j < n; j += narrow ? 2 : 1)
       v.push_back(k.load(narrow ? k.vi32 : k.vf32, k.at(at, kLanes * 4 * int64_t(v.size())), 4));
@@ -129,31 +161,44 @@ SmallVector<Value, 4> PanelGemm::unit(const Source &source, Value scale, Value k
     }
     return v;
   }
-  for (Value code : decodeE4M3(k, k.load(k.vi32, at, 4))) {
-    Value product = k.fmul(code, scale);
-    v.push_back(narrow ? product : k.roundTo(shape.expressed, product)); // pairs round on their own
+  SmallVector<Value, 8> numbers = decoded(group, k.load(k.vi32, at, 4));
+  for (size_t j = 0; j < numbers.size(); ++j) {
+    if (!narrow)
+      v.push_back(k.roundTo(shape.expressed, numbers[j]));
+    else if (j % 2) // pairs round on their own; k values past the end are codes of zero, or meet zeros of x
+      v.push_back(pairBF16(k, numbers[j - 1], numbers[j]));
   }
-  if (narrow) // k values past the end are codes of zero
-    v = {pairBF16(k, v[0], v[1]), pairBF16(k, v[2], v[3])};
   v.truncate(size_t(narrow ? (n + 1) / 2 : n));
   return v;
 }
 
-/// Calls `body(kk, n, scales, carried)` for units of k values in [0, count), `scales` being those of each source.
+PanelGemm::Group PanelGemm::groupAt(const Source &source, Value index) {
+  Group g;
+  WeightShape shape(weights.front().type);
+  g.scale = k.load(k.vf32, k.at(source.scale, k.mul(index, kLanes * 4)), 4);
+  if (isa<Float8E4M3FNType>(shape.storage))
+    g.scale = k.fmul(g.scale, k.cf(k.vf32, kE4M3Scale));
+  if (source.zero)
+    g.zero = arith::ExtSIOp::create(k.b, k.vi32, k.load(k.vec(k.i8), k.at(source.zero, k.mul(index, kLanes)), 1));
+  return g;
+}
+
+/// Calls `body(kk, n, groups, carried)` for units of k values in [0, count), `groups` being those of each source.
 SmallVector<Value> PanelGemm::forUnits(ArrayRef<Source> sources, int64_t count, ValueRange init, UnitBody body) {
-  int64_t scaleBlock = WeightShape(weights.front().type).scaleBlock;
-  bool scaled = scaleBlock && !sources.front().ready;
-  int64_t block = scaled ? std::min(scaleBlock, count) : count;
+  WeightShape shape(weights.front().type);
+  bool scaled = shape.scaleBlock && !sources.front().ready;
+  int64_t block = scaled ? std::min(shape.scaleBlock, count) : count, turn = sources.front().ready ? kUnit : std::max(kUnit, shape.kp);
   auto within = [&](Value first, Value index, int64_t n, ValueRange in) { // one scale block of n k values
-    SmallVector<Value> scales(sources.size()), carried(in);
+    SmallVector<Group> groups(sources.size());
+    SmallVector<Value> carried(in);
     for (auto [s, source] : llvm::enumerate(sources))
       if (scaled)
-        scales[s] = k.fmul(k.load(k.vf32, k.at(source.scale, k.mul(index, kLanes * 4)), 4), k.cf(k.vf32, 256.0));
-    int64_t whole = n / kUnit * kUnit;
+        groups[s] = groupAt(source, index);
+    int64_t whole = n / turn * turn;
     if (whole)
-      carried = k.loop(first, k.add(first, whole), kUnit, carried, [&](Value kk, ValueRange c) { return body(kk, kUnit, scales, c); });
-    if (n % kUnit)
-      carried = body(k.add(first, whole), n % kUnit, scales, carried);
+      carried = k.loop(first, k.add(first, whole), turn, carried, [&](Value kk, ValueRange c) { return body(kk, turn, groups, c); });
+    if (n % turn)
+      carried = body(k.add(first, whole), n % turn, groups, carried);
     return carried;
   };
   int64_t blocks = count / block;
@@ -170,8 +215,8 @@ SmallVector<Value> PanelGemm::forUnits(ArrayRef<Source> sources, int64_t count, 
 /// Writes `count` k values of a panel to scratch, in the multiply type.
 void PanelGemm::prepare(const Source &from, Value to, int64_t count) {
   int64_t bytes = kLanes * elemBytes(mulType);
-  forUnits(from, count, {}, [&](Value kk, int64_t n, ArrayRef<Value> scales, ValueRange) {
-    for (auto [j, v] : llvm::enumerate(unit(from, scales[0], kk, n)))
+  forUnits(from, count, {}, [&](Value kk, int64_t n, ArrayRef<Group> groups, ValueRange) {
+    for (auto [j, v] : llvm::enumerate(unit(from, groups[0], kk, n)))
       k.store(v, k.at(to, k.add(k.mul(kk, bytes), int64_t(j) * kLanes * 4)), 4);
     return SmallVector<Value>();
   });
@@ -180,8 +225,8 @@ void PanelGemm::prepare(const Source &from, Value to, int64_t count) {
 //===-- Multiply ----------------------------------------------------------===//
 
 /// The x values that meet `unit`: broadcasts of n k values, bf16 pairs where the multiply type is bf16.
-SmallVector<Value, 4> PanelGemm::broadcasts(Value x, int64_t n) {
-  SmallVector<Value, 4> v;
+SmallVector<Value, 8> PanelGemm::broadcasts(Value x, int64_t n) {
+  SmallVector<Value, 8> v;
   bool narrow = mulType.isBF16();
   for (int64_t j = 0; j < n; j += 2) {
     bool alone = j + 1 == n; // the last value has no partner, and what follows must not be read
@@ -224,12 +269,12 @@ void PanelGemm::rowGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGrou
   for (int64_t r = 0; r < mr; ++r)
     for (int64_t slot : slotsOfGroup)
       acc.push_back(k.load(k.vf32, accAddress(k.add(row, r), slot), 4));
-  acc = forUnits(sources, count, acc, [&](Value kk, int64_t n, ArrayRef<Value> scales, ValueRange in) {
+  acc = forUnits(sources, count, acc, [&](Value kk, int64_t n, ArrayRef<Group> groups, ValueRange in) {
     SmallVector<Value> next(in);
-    SmallVector<SmallVector<Value, 4>> w;
+    SmallVector<SmallVector<Value, 8>> w;
     for (size_t p = 0; p < panels; ++p)
-      w.push_back(unit(sources[p], scales[p], kk, n));
-    SmallVector<SmallVector<Value, 4>> xs;
+      w.push_back(unit(sources[p], groups[p], kk, n));
+    SmallVector<SmallVector<Value, 8>> xs;
     for (int64_t r = 0; r < mr; ++r)
       xs.push_back(broadcasts(k.at(x[r], k.mul(kk, elemBytes(xElem))), n));
     for (size_t j = 0; j < w[0].size(); ++j)
@@ -276,13 +321,16 @@ void PanelGemm::emit() {
     SmallVector<Source> stored, prepared;
     for (int64_t s = 0; s < slots(); ++s) {
       const WeightPanels &w = weights[s / panelsPerWeight];
-      Value panel = k.add(w.firstPanel, s % panelsPerWeight), scale;
+      Value panel = k.add(w.firstPanel, s % panelsPerWeight), scale, zero;
       if (shape.scaleBlock) {
         Value first = k.add(k.mul(panel, shape.scaleBlocks()), k.div(k0, shape.scaleBlock));
         scale = k.at(w.scale, k.mul(first, kLanes * 4));
+        if (shape.zeroPoints)
+          zero = k.at(w.zero, k.mul(first, kLanes));
       }
-      stored.push_back({k.at(k.at(w.data, k.mul(panel, shape.panelBytes())), k.mul(k0, kLanes * elemBytes(shape.storage))), scale, direct});
-      prepared.push_back({preparedAddress(s), Value(), true});
+      Value base = k.at(k.at(w.data, k.mul(panel, shape.panelBytes())), k.mul(k0, shape.bytesPerK()));
+      stored.push_back({base, scale, zero, direct});
+      prepared.push_back({preparedAddress(s), Value(), Value(), true});
     }
     auto prepareAll = [&] {
       for (int64_t s = 0; s < slots(); ++s)

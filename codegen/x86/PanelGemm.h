@@ -16,7 +16,7 @@ namespace dsv3::codegen {
 /// How a packed weight operand is read. Pointers are values of the kernel being built.
 struct WeightPanels {
   mlir::RankedTensorType type; ///< packed; the last two dims are [N, K]
-  Value data, scale;           ///< first byte of this matrix's data and scales (scale null if plain)
+  Value data, scale, zero;     ///< first byte of this matrix's data, scales and zero points; null if there are none
   Value firstPanel;            ///< index of the panel of column 0 of the tile
 };
 
@@ -24,20 +24,26 @@ struct WeightPanels {
 struct WeightShape {
   explicit WeightShape(mlir::RankedTensorType packedType);
   int64_t n, k;
-  mlir::Type storage;   ///< f32, bf16 or f8E4M3FN
+  mlir::Type storage;   ///< f32, bf16, f8E4M3FN, i8 or i4
   mlir::Type expressed; ///< element type the dequantised value is rounded to
-  int64_t kp;           ///< consecutive k of one column in memory
+  int64_t kp;           ///< consecutive k of one column in memory: 4 bytes
   int64_t scaleBlock;   ///< k values per scale; 0 without scales
+  bool zeroPoints;
   int64_t panels() const { return llvm::divideCeil(n, kLanes); }
   int64_t paddedK() const { return llvm::alignTo(k, kp); }
-  int64_t panelBytes() const { return paddedK() * kLanes * elemBytes(storage); }
+  int64_t bytesPerK() const { return kLanes * 4 / kp; } ///< of a panel
+  int64_t panelBytes() const { return paddedK() * bytesPerK(); }
   int64_t scaleBlocks() const { return scaleBlock ? llvm::divideCeil(k, scaleBlock) : 0; }
 };
 
-/// The packing every GEMM weight of the x86 target has: panels of 16 rows, kp = 1 (f32), 2 (bf16), 4 (fp8).
+/// The packing every GEMM weight of the x86 target has: panels of 16 rows, kp = 1 (f32), 2 (bf16), 4 (fp8, int8), 8 (int4). A
+/// byte of int4 holds k and k + 4 of a column, so that a mask and a shift give the layout of int8 twice.
 kernel::PackedAttr panelEncoding(mlir::RankedTensorType logical);
 /// Empty, or why `type` cannot be a GEMM weight.
 std::string whyNotPanels(mlir::RankedTensorType logical);
+/// 16 columns x 4 consecutive k of E4M3 codes as four vectors of f32, times 2^-8, which is what `kE4M3Scale` takes away.
+SmallVector<Value, 4> decodeE4M3(KernelBuilder &k, Value lanes);
+inline constexpr double kE4M3Scale = 256;
 /// bf16 when x and the weight's numbers both are bf16, else f32.
 mlir::Type multiplyType(mlir::Type x, mlir::RankedTensorType weight);
 
@@ -70,15 +76,21 @@ struct PanelGemm {
   static constexpr int64_t kChunk = 512;
 
 private:
-  /// Where a panel's values are read: as stored (`scale` is the first of this chunk), or ready in the multiply type.
+  /// Where a panel's values are read: as stored (scales and zero points are those of this chunk), or ready in the multiply type.
   struct Source {
-    Value base, scale;
+    Value base, scale, zero;
     bool ready;
   };
-  using UnitBody = llvm::function_ref<SmallVector<Value>(Value kk, int64_t n, ArrayRef<Value> scales, ValueRange carried)>;
-  SmallVector<Value, 4> unit(const Source &source, Value scale, Value kk, int64_t n);
+  /// What the codes of a block of k have in common, by column: f32 and i32. Null where there is none.
+  struct Group {
+    Value scale, zero;
+  };
+  using UnitBody = llvm::function_ref<SmallVector<Value>(Value kk, int64_t n, ArrayRef<Group> groups, ValueRange carried)>;
+  Group groupAt(const Source &source, Value index);
+  SmallVector<Value, 8> decoded(const Group &group, Value codes);
+  SmallVector<Value, 8> unit(const Source &source, const Group &group, Value kk, int64_t n);
   SmallVector<Value> forUnits(ArrayRef<Source> sources, int64_t count, ValueRange init, UnitBody body);
-  SmallVector<Value, 4> broadcasts(Value x, int64_t n);
+  SmallVector<Value, 8> broadcasts(Value x, int64_t n);
   void prepare(const Source &from, Value to, int64_t count);
   void multiply(ArrayRef<Source> sources, int64_t mr, Value k0, int64_t count);
   void rowGroup(ArrayRef<Source> sources, ArrayRef<int64_t> slotsOfGroup, Value row, int64_t mr, Value k0, int64_t count);

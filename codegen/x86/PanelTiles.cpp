@@ -129,7 +129,7 @@ void PanelGemm::multiplyTiles(ArrayRef<Source> sources, Value k0, int64_t count)
       continue;
     SmallVector<Source> last;
     for (const Source &source : some)
-      last.push_back({k.at(source.base, even * kLanes * 2), Value(), true});
+      last.push_back({k.at(source.base, even * kLanes * 2), Value(), Value(), true});
     k.loop(k.idx(0), rows, 1, [&](Value row) { rowGroup(last, group, row, 1, k.add(k0, even), 1); });
   }
 }

@@ -14,6 +14,7 @@ const KernelRegistry &x86Registry() {
     addCacheEmitters(r);
     addAttentionEmitters(r);
     addExpertEmitters(r);
+    addQuantEmitters(r);
     r.checkStored(whyNotPanels);
     return r;
   }();

@@ -1,5 +1,6 @@
 // Kernels that walk over rows: embedding, norms, rotations, elementwise ops, row selection.
 #include "codegen/targets/RowClass.h"
+#include "codegen/x86/QuantRows.h"
 #include "codegen/x86/RowOps.h"
 
 using namespace mlir;
@@ -16,12 +17,44 @@ public:
 
 protected:
   static int64_t lastDim(Value v) { return tensorType(v).getShape().back(); }
-  static std::string floatsOnly(Operation *op) {
-    for (Value v : op->getOperands())
-      if (auto t = dyn_cast<RankedTensorType>(v.getType()))
+  static std::string floatsOnly(Operation *op) { return floatsOnly(op->getOperands()); }
+  static std::string floatsOnly(ValueRange operands) {
+    for (Value v : operands)
+      if (auto t = dyn_cast<RankedTensorType>(v.getType())) {
         if (isa<FloatType>(t.getElementType()) && !isa<Float32Type, BFloat16Type>(t.getElementType()))
           return "operands must be f32 or bf16";
+        if (ir::getScheme(t))
+          return "operands must be plain";
+      }
     return {};
+  }
+};
+
+/// A launch whose last destination may be rows in codes: what is rounded to its element type, as kernel.quantize stores it.
+class QuantizingEmitter : public RowEmitter {
+public:
+  using RowEmitter::RowEmitter;
+  std::string whyIllegal(Operation *op) const override {
+    if (!inCodes(op))
+      return floatsOnly(op);
+    if (innerRows(tensorType(op->getOperand(0))) > 1)
+      return "rows of heads are not quantised where they are made";
+    std::string why = floatsOnly(op->getOperands().drop_back());
+    return why.empty() ? RowScheme::why(tensorType(last(op))) : why;
+  }
+  LaunchSignature signature(Operation *op) const override {
+    if (!inCodes(op))
+      return {};
+    return {{}, {QuantOperand::offset(last(op))}};
+  }
+
+protected:
+  static Value last(Operation *op) { return op->getOperand(op->getNumOperands() - 1); }
+  static bool inCodes(Operation *op) { return bool(ir::getScheme(last(op).getType())); }
+  static std::optional<QuantOperand> codes(Operation *op, KernelBuilder &k, const RefMap &refs) {
+    if (!inCodes(op))
+      return std::nullopt;
+    return QuantOperand(k, tensorType(last(op)), k.buf(refs.of(op->getNumOperands() - 1)), k.scalar(DSV3_SCALAR_COUNT));
   }
 };
 
@@ -50,11 +83,10 @@ protected:
   }
 };
 
-/// kernel.norm and kernel.add_norm: sum of squares in 16 interleaved chains, then a fixed tree.
-class NormEmitter : public RowEmitter {
+/// kernel.norm, kernel.add_norm and kernel.add_norm_quantize: sum of squares in 16 interleaved chains, then a fixed tree.
+class NormEmitter : public QuantizingEmitter {
 public:
-  NormEmitter(llvm::StringRef op, llvm::StringRef name, bool residual) : RowEmitter(op, name), residual(residual) {}
-  std::string whyIllegal(Operation *op) const override { return floatsOnly(op); }
+  NormEmitter(llvm::StringRef op, llvm::StringRef name, bool residual) : QuantizingEmitter(op, name), residual(residual) {}
   kernel::NumericsAttr numerics(Operation *op) const override {
     Type f32 = Float32Type::get(op->getContext());
     return kernel::NumericsAttr::get(op->getContext(), f32, f32, "lanes16", 0);
@@ -62,16 +94,24 @@ public:
 
 protected:
   LogicalResult body(Operation *op, KernelBuilder &k, const RefMap &refs) const override {
-    unsigned gammaAt = residual ? 2 : 1, outs = gammaAt + 1;
-    RowOperand x = rows(k, refs, op, 0), gamma = rows(k, refs, op, gammaAt), y = rows(k, refs, op, op->getNumOperands() - 1);
+    unsigned gammaAt = residual ? 2 : 1, outs = gammaAt + 1, yAt = residual ? outs + 1 : outs;
+    RowOperand x = rows(k, refs, op, 0), gamma = rows(k, refs, op, gammaAt), y = rows(k, refs, op, yAt);
     RowOperand r = residual ? rows(k, refs, op, 1) : x, sum = residual ? rows(k, refs, op, outs) : x;
+    std::optional<QuantOperand> quantised = codes(op, k, refs);
+    bool plain = !quantised || yAt + 1 < op->getNumOperands();
     RankedTensorType type = tensorType(op->getOperand(0));
     int64_t n = lastDim(op->getOperand(0)), inner = innerRows(type);
     double eps = op->getAttrOfType<FloatAttr>("eps").getValueAsDouble();
     k.loop(k.begin, k.end, 1, [&](Value t) {
       k.loop(0, inner, 1, [&](Value h) {
         Value xr = x.row(k, t, h), rr = r.row(k, t, h), sr = sum.row(k, t, h), yr = y.row(k, t, h);
-        normRow(k, {xr, x.elem}, residual ? Row{rr, r.elem} : Row{}, residual ? Row{sr, sum.elem} : Row{}, gamma, {yr, y.elem}, n, eps);
+        auto normalised = normRow(k, {xr, x.elem}, residual ? Row{rr, r.elem} : Row{}, residual ? Row{sr, sum.elem} : Row{}, gamma, n, eps);
+        if (plain)
+          forLanes(k, n, [&](Value lane, int64_t count) { k.storeF32(y.elem, normalised(lane, count), lanesAt(k, yr, y.elem, lane), count); });
+        if (quantised)
+          quantizeRow(k, *quantised, t, [&](Value lane, int64_t count) {
+            return plain ? k.loadF32(y.elem, lanesAt(k, yr, y.elem, lane), kLanes, count) : k.roundTo(y.elem, normalised(lane, count));
+          });
       });
     });
     return success();
@@ -92,7 +132,8 @@ private:
     return k.roundTo(sum.elem, v);
   }
 
-  static void normRow(KernelBuilder &k, Row x, Row r, Row sum, const RowOperand &gamma, Row y, int64_t n, double eps) {
+  /// Sums the squares, and the residual into `sum`; returns what gives 16 values of the normalised row.
+  static std::function<Value(Value lane, int64_t count)> normRow(KernelBuilder &k, Row x, Row r, Row sum, const RowOperand &gamma, int64_t n, double eps) {
     // Partial vectors are zero beyond the row's end, so they add nothing.
     Value squares = sumLanes(k, n, [&](Value lane, int64_t count, Value acc) {
       Value v = input(k, x, r, sum, lane, count);
@@ -102,35 +143,38 @@ private:
     });
     Value scale = rmsScale(k, squares, n, eps);
     Row in = r.address ? sum : x;
-    forLanes(k, n, [&](Value lane, int64_t count) {
+    return [&k, in, scale, gamma](Value lane, int64_t count) {
       Value v = k.loadF32(in.elem, lanesAt(k, in.address, in.elem, lane), kLanes, count);
       Value g = k.loadF32(gamma.elem, lanesAt(k, gamma.base, gamma.elem, lane), kLanes, count);
-      k.storeF32(y.elem, k.fmul(k.fmul(v, scale), g), lanesAt(k, y.address, y.elem, lane), count);
-    });
+      return k.fmul(k.fmul(v, scale), g);
+    };
   }
 
   bool residual;
 };
 
 /// kernel.add and kernel.swiglu.
-class ElementwiseEmitter : public RowEmitter {
+class ElementwiseEmitter : public QuantizingEmitter {
 public:
   using Fn = Value (*)(KernelBuilder &, Value, Value);
-  ElementwiseEmitter(llvm::StringRef op, llvm::StringRef name, Fn fn) : RowEmitter(op, name), fn(fn) {}
-  std::string whyIllegal(Operation *op) const override { return floatsOnly(op); }
+  ElementwiseEmitter(llvm::StringRef op, llvm::StringRef name, Fn fn) : QuantizingEmitter(op, name), fn(fn) {}
 
 protected:
   LogicalResult body(Operation *op, KernelBuilder &k, const RefMap &refs) const override {
     RowOperand x = rows(k, refs, op, 0), y = rows(k, refs, op, 1), out = rows(k, refs, op, 2);
+    std::optional<QuantOperand> quantised = codes(op, k, refs);
     int64_t inner = innerRows(tensorType(op->getOperand(0)));
     k.loop(k.begin, k.end, 1, [&](Value t) {
       k.loop(0, inner, 1, [&](Value h) {
         Value xr = x.row(k, t, h), yr = y.row(k, t, h), o = out.row(k, t, h);
-        forLanes(k, lastDim(op->getResult(0)), [&](Value lane, int64_t n) {
+        auto value = [&](Value lane, int64_t n) {
           Value a = k.loadF32(x.elem, lanesAt(k, xr, x.elem, lane), kLanes, n);
-          Value c = k.loadF32(y.elem, lanesAt(k, yr, y.elem, lane), kLanes, n);
-          k.storeF32(out.elem, fn(k, a, c), lanesAt(k, o, out.elem, lane), n);
-        });
+          return fn(k, a, k.loadF32(y.elem, lanesAt(k, yr, y.elem, lane), kLanes, n));
+        };
+        if (quantised)
+          quantizeRow(k, *quantised, t, [&](Value lane, int64_t n) { return k.roundTo(out.elem, value(lane, n)); });
+        else
+          forLanes(k, lastDim(op->getResult(0)), [&](Value lane, int64_t n) { k.storeF32(out.elem, value(lane, n), lanesAt(k, o, out.elem, lane), n); });
       });
     });
     return success();
@@ -208,6 +252,7 @@ void addRowEmitters(KernelRegistry &r) {
   r.add(std::make_unique<EmbedEmitter>());
   r.add(std::make_unique<NormEmitter>("kernel.norm", "x86.norm", false));
   r.add(std::make_unique<NormEmitter>("kernel.add_norm", "x86.add_norm", true));
+  r.add(std::make_unique<NormEmitter>("kernel.add_norm_quantize", "x86.add_norm_quantize", true));
   r.add(std::make_unique<ElementwiseEmitter>("kernel.add", "x86.add", [](KernelBuilder &k, Value a, Value c) { return k.fadd(a, c); }));
   r.add(std::make_unique<ElementwiseEmitter>("kernel.swiglu", "x86.swiglu",
                                              [](KernelBuilder &k, Value gate, Value up) { return k.fmul(k.silu(gate), up); }));

@@ -18,12 +18,13 @@ void KernelDialect::registerAttributes() {
       >();
 }
 
-/// "k_ascending", "k_blocks128", or one of "lanes", "k_split", "k_blocks128_split" with a number above 1.
+/// "k_ascending", or one of "lanes", "k_split", "k_blocks", "k_blocks128_split" with a number above 1.
 static bool isChain(StringRef chain) {
-  if (chain == "k_ascending" || chain == "k_blocks128")
+  if (chain == "k_ascending")
     return true;
   int64_t count = 0;
-  return (chain.consume_front("lanes") || chain.consume_front("k_split") || chain.consume_front("k_blocks128_split")) &&
+  return (chain.consume_front("lanes") || chain.consume_front("k_split") || chain.consume_front("k_blocks128_split") ||
+          chain.consume_front("k_blocks")) &&
          !chain.getAsInteger(10, count) && count > 1;
 }
 
@@ -32,7 +33,7 @@ LogicalResult NumericsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
   if (!isa<FloatType>(acc) && !acc.isInteger(32))
     return emitError() << "expected acc of float or i32, got " << acc;
   if (!isChain(chain))
-    return emitError() << "expected chain k_ascending, k_blocks128, k_splitN, k_blocks128_splitN or lanesN with N above 1, got '" << chain << "'";
+    return emitError() << "expected chain k_ascending, k_blocksN, k_splitN, k_blocks128_splitN or lanesN with N above 1, got '" << chain << "'";
   if (keyBlock < 0)
     return emitError() << "expected keyBlock of 0 or more, got " << keyBlock;
   return success();

@@ -16,8 +16,8 @@ def Kernel_NumericsAttr : Kernel_Attr<"Numerics", "numerics"> {
   let description = [{
     A closed list; a new field is a reviewed change. `acc`: accumulation type. `mul`: type of the
     multiplied values. `chain`: "k_ascending" (one chain of additions per result, k ascending) or
-    "lanesN" (N interleaved chains, lane i takes k = i, i + N, ..., then a tree that N fixes: "lanes16"), "k_blocks128"
-    (one chain per 128 k, times the scale of its block; these added in ascending order), "k_splitN" and
+    "lanesN" (N interleaved chains, lane i takes k = i, i + N, ..., then a tree that N fixes: "lanes16"), "k_blocksN"
+    (one chain per N k, times the scale of its block; these added in ascending order), "k_splitN" and
     "k_blocks128_splitN" (N ranges of k, each a multiple of 128, added in ascending order). `key_block`: keys per online
     softmax step, counted from position 0; 0 where there is no softmax.
   }];

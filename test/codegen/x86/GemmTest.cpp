@@ -16,8 +16,8 @@ const int64_t kRowCounts[] = {0, 1, 7, 8, 9, 63, 64, 65, 130};
 struct GemmCase {
   int64_t k, n;
   Elem x, y;
-  const char *weight; ///< "f32", "bf16", "fp8" (blocks of 128 x 128), "fp8row" (a scale per row)
-  Elem expressed = Elem::BF16; ///< of FP8 weights
+  const char *weight; ///< "f32", "bf16", "fp8" (blocks of 128 x 128), "fp8row" (a scale per row), "int8", "int4" (the same), "int4g32", "int4zero" (a zero point per 128)
+  Elem expressed = Elem::BF16; ///< of weights in codes
 };
 
 /// A short row of a long sum may cancel to almost nothing; then its relative error says nothing.
@@ -28,6 +28,12 @@ Weight makeWeight(const GemmCase &c, Shape shape, uint32_t seed) {
     return fp8Weight(shape, c.expressed, 128, 128, seed);
   if (c.weight == std::string("fp8row"))
     return fp8Weight(shape, c.expressed, 1, 0, seed);
+  if (c.weight == std::string("int8") || c.weight == std::string("int4"))
+    return intWeight(shape, c.expressed, c.weight[3] - '0', 0, seed);
+  if (c.weight == std::string("int4g32"))
+    return intWeight(shape, c.expressed, 4, 32, seed);
+  if (c.weight == std::string("int4zero"))
+    return intWeight(shape, c.expressed, 4, 128, seed, true);
   return plainWeight(shape, c.weight == std::string("f32") ? Elem::F32 : Elem::BF16, seed);
 }
 
@@ -90,7 +96,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GemmTest,
                                            GemmCase{3, 17, Elem::BF16, Elem::F32, "fp8"}, GemmCase{96, 160, Elem::F32, Elem::F32, "fp8", Elem::F32},
                                            GemmCase{1100, 17, Elem::F32, Elem::F32, "fp8row", Elem::F32},
                                            GemmCase{1, 1, Elem::F32, Elem::F32, "fp8"}, GemmCase{1102, 40, Elem::BF16, Elem::F32, "fp8row"},
-                                           GemmCase{160, 88, Elem::BF16, Elem::F32, "fp8", Elem::F32}),
+                                           GemmCase{160, 88, Elem::BF16, Elem::F32, "fp8", Elem::F32},
+                                           GemmCase{1100, 88, Elem::BF16, Elem::F32, "int8"}, GemmCase{96, 40, Elem::F32, Elem::F32, "int8", Elem::F32},
+                                           GemmCase{1101, 17, Elem::BF16, Elem::F32, "int4"}, GemmCase{96, 40, Elem::F32, Elem::F32, "int4g32", Elem::F32},
+                                           GemmCase{1100, 40, Elem::BF16, Elem::BF16, "int4zero"}, GemmCase{3, 17, Elem::BF16, Elem::F32, "int4zero", Elem::F32}),
                          [](const auto &info) { return describe(info.param); });
 
 TEST(GemmView, ReadsLanesOfWiderRows) {
@@ -134,7 +143,7 @@ TEST_P(GatedGemmTest, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GatedGemmTest,
                          ::testing::Values(GemmCase{160, 40, Elem::F32, Elem::F32, "f32"}, GemmCase{576, 88, Elem::BF16, Elem::BF16, "bf16"},
-                                           GemmCase{1100, 17, Elem::BF16, Elem::BF16, "fp8"}),
+                                           GemmCase{1100, 17, Elem::BF16, Elem::BF16, "fp8"}, GemmCase{256, 40, Elem::BF16, Elem::BF16, "int4g32"}),
                          [](const auto &info) { return describe(info.param); });
 
 class BatchedGemmTest : public ::testing::TestWithParam<GemmCase> {};
@@ -251,7 +260,7 @@ TEST_P(GroupedGemmTest, GatedMatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GroupedGemmTest,
                          ::testing::Values(GemmCase{96, 40, Elem::F32, Elem::F32, "f32"}, GemmCase{160, 96, Elem::BF16, Elem::BF16, "bf16"},
-                                           GemmCase{576, 40, Elem::BF16, Elem::BF16, "fp8"}),
+                                           GemmCase{576, 40, Elem::BF16, Elem::BF16, "fp8"}, GemmCase{320, 40, Elem::BF16, Elem::BF16, "int4zero"}),
                          [](const auto &info) { return describe(info.param); });
 
 //===-- Codes -------------------------------------------------------------===//

@@ -68,7 +68,7 @@ std::string tensorText(const Shape &shape, Elem elem) {
 //===-- Weights -----------------------------------------------------------===//
 
 Weight plainWeight(Shape shape, Elem elem, uint32_t seed) {
-  return {randomValues(shape, elem, seed), tensorText(shape, elem), {}, {}};
+  return {randomValues(shape, elem, seed), tensorText(shape, elem)};
 }
 
 Weight fp8Weight(Shape shape, Elem expressed, int64_t blockN, int64_t blockK, uint32_t seed) {
@@ -95,12 +95,36 @@ Weight fp8Weight(Shape shape, Elem expressed, int64_t blockN, int64_t blockK, ui
   return w;
 }
 
+Weight intWeight(Shape shape, Elem expressed, int bits, int64_t blockK, uint32_t seed, bool zeros) {
+  Weight w{Array<double>(shape), {}, {}, Array<double>(shape), zeros ? Array<double>(shape) : Array<double>()};
+  std::string text = tensorText(shape, expressed), type = "i" + std::to_string(bits);
+  w.type = text.substr(0, text.size() - 1) + ", #dsv3.blocked<" + type + ", 1x" + (blockK ? std::to_string(blockK) : "?") +
+           (zeros ? ", f16, zero i8>>" : ", f32>>");
+  std::mt19937 engine(seed);
+  int64_t k = shape.back(), half = 1 << (bits - 1);
+  float scale = 0;
+  int zero = 0;
+  for (int64_t i = 0; i < w.values.size(); ++i) {
+    if (i % k % (blockK ? blockK : k) == 0) {
+      scale = roundTo(zeros ? DType::F16 : DType::F32, float(0.001 + 0.01 * double(engine() % 1000) / 1000));
+      zero = zeros ? int(int64_t(engine() % uint32_t(2 * half)) - half) : 0;
+    }
+    int code = int(int64_t(engine() % uint32_t(2 * half)) - half);
+    w.codes.push_back(uint8_t(code));
+    w.scales.data[size_t(i)] = scale;
+    if (zeros)
+      w.zeros.data[size_t(i)] = zero;
+    w.values.data[size_t(i)] = roundTo(expressed == Elem::F32 ? DType::F32 : DType::BF16, float(code - zero) * scale);
+  }
+  return w;
+}
+
 std::vector<Buffer> packWeight(const Weight &weight, RankedTensorType type) {
   auto packed = cast<kernel::PackedAttr>(type.getEncoding());
   std::vector<Buffer> buffers;
   for (const kernel::PackedPart &part : kernel::getPackedParts(type)) {
-    bool isScale = part.name == "scale";
-    StringRef map = (isScale ? packed.getScale() : packed.getLayout()).getMap();
+    bool isScale = part.name == "scale", isZero = part.name == "zero";
+    StringRef map = (isScale || isZero ? packed.getScale() : packed.getLayout()).getMap();
     Layout layout = *Layout::parse(std::string_view(map.data(), map.size()));
     Buffer buffer(part.bytes, 0);
     auto *base = static_cast<uint8_t *>(buffer.data());
@@ -118,6 +142,10 @@ std::vector<Buffer> packWeight(const Weight &weight, RankedTensorType type) {
         std::memcpy(place + at * 4, &value, 4);
       else if (part.elem.isBF16())
         convertFromFloat(DType::BF16, &value, 1, place + at * 2);
+      else if (isZero)
+        place[at] = uint8_t(int8_t(weight.zeros.data[size_t(i)]));
+      else if (part.elem.isInteger(4))
+        place[at / 2] = uint8_t(place[at / 2] | (weight.codes[size_t(i)] & 15) << (at % 2 * 4));
       else
         place[at] = weight.codes[size_t(i)];
     }
@@ -242,13 +270,13 @@ OwningOpRef<ModuleOp> Kernel::emitFor(ArrayRef<const CpuVariant *> variants) con
   return modules;
 }
 
-std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::string &body) {
+std::unique_ptr<Kernel> Kernel::compile(const std::string &args, const std::string &body, bool emulate) {
   std::unique_ptr<Kernel> kernel = bind(args, body);
   OwningOpRef<ModuleOp> modules = kernel ? kernel->emitFor(usableVariants()) : OwningOpRef<ModuleOp>();
   if (!modules)
     return nullptr;
   kernel->variants = load(*modules, kernel->emitter->scratchBytes(kernel->launch));
-  return kernel->variants.empty() || !kernel->addEmulated(kernel->unbound) ? nullptr : std::move(kernel);
+  return kernel->variants.empty() || (emulate && !kernel->addEmulated(kernel->unbound)) ? nullptr : std::move(kernel);
 }
 
 bool Kernel::addEmulated(Operation *op) {

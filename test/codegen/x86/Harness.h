@@ -17,13 +17,16 @@ namespace dsv3::codegen::test {
 struct Weight {
   Array<double> values; ///< dequantised and rounded to the expressed type
   std::string type;     ///< MLIR: "tensor<88x160xbf16, #dsv3.blocked<f8E4M3FN, 128x128, f32>>"
-  std::vector<uint8_t> codes; ///< empty unless FP8
-  Array<double> scales;       ///< per (row, k): shape of `values`; absent unless FP8
+  std::vector<uint8_t> codes = {}; ///< empty if plain; int4 has a byte each too
+  Array<double> scales = {};  ///< per (row, k): shape of `values`; absent if plain
+  Array<double> zeros = {};   ///< the same; absent without zero points
 };
 Weight plainWeight(Shape shape, Elem elem, uint32_t seed);
 /// Random codes (no NaN) of `codes` E4M3 values; a block of 0 is the whole dim.
 Weight fp8Weight(Shape shape, Elem expressed, int64_t blockN, int64_t blockK, uint32_t seed);
-/// data, then scale, each in the layout of the packed type; padding is zero.
+/// Integers of `bits` 8 or 4 under a scale, and perhaps a zero point, per row and `blockK` k (0: all of them): every code occurs.
+Weight intWeight(Shape shape, Elem expressed, int bits, int64_t blockK, uint32_t seed, bool zeros = false);
+/// data, then scale and zero, each in the layout of the packed type; padding is zero.
 std::vector<Buffer> packWeight(const Weight &weight, mlir::RankedTensorType packed);
 
 /// A step: its scalars, and the capacity-independent data of a launch.
@@ -52,8 +55,8 @@ Capacities capacities();
 class Kernel {
 public:
   /// `args` are function arguments ("%x: tensor<4x8xbf16>, ..."), `body` the text with one launch. Null, with a test failure,
-  /// when anything fails.
-  static std::unique_ptr<Kernel> compile(const std::string &args, const std::string &body);
+  /// when anything fails. `emulate`: as sm_90a too, if that does the op with plain threads.
+  static std::unique_ptr<Kernel> compile(const std::string &args, const std::string &body, bool emulate = true);
   /// The shared object of one kernel op for a variant that need not run here, checked but not loaded: its bytes. Empty, with a
   /// test failure, when anything fails.
   static std::string build(const std::string &args, const std::string &body, const CpuVariant &variant);

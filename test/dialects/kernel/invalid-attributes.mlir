@@ -8,12 +8,12 @@
 
 // -----
 
-// expected-error @+1 {{expected chain k_ascending, k_blocks128, k_splitN, k_blocks128_splitN or lanesN with N above 1, got 'any'}}
+// expected-error @+1 {{expected chain k_ascending, k_blocksN, k_splitN, k_blocks128_splitN or lanesN with N above 1, got 'any'}}
 #num = #kernel.numerics<acc = f32, mul = f32, chain = "any">
 
 // -----
 
-// expected-error @+1 {{expected chain k_ascending, k_blocks128, k_splitN, k_blocks128_splitN or lanesN with N above 1, got 'lanes1'}}
+// expected-error @+1 {{expected chain k_ascending, k_blocksN, k_splitN, k_blocks128_splitN or lanesN with N above 1, got 'lanes1'}}
 #num = #kernel.numerics<acc = f32, mul = f32, chain = "lanes1">
 
 // -----
