@@ -26,6 +26,8 @@ struct CompileOptions {
   std::string quant = "none";
   std::string quantConfig;           ///< a file that says it instead; empty: none
   std::string quantAlgo = "default"; ///< how weights are quantised (frontends/quantize/Algorithm.h)
+  /// How the cache stores the latent: "bf16", "fp8_e4m3", "fp8_e5m2", or "auto": what the checkpoint asks, else `dtype`.
+  std::string kvCacheDtype = "auto";
   Determinism determinism = Determinism::Batch;
   int64_t maxBatch = 8;        ///< sequences of a step: the largest decode bucket
   int64_t maxModelLen = 4096;  ///< tokens of a sequence, prompt and answer; at most the model's max_position

@@ -23,7 +23,6 @@ static const char *phaseName(uint64_t phase) {
 }
 
 static std::string elemName(rt::Elem elem) { return rt::stringifyElem(elem).str(); }
-static int64_t elemBytes(rt::Elem elem) { return elem == rt::Elem::I64 ? 8 : elem == rt::Elem::BF16 ? 2 : 4; }
 
 template <typename T> static std::string textOf(T value) {
   std::string text;
@@ -98,7 +97,7 @@ static OrderedJson memoryEntry(rt::ModuleOp host, const ArtifactInfo &info) {
   std::map<rt::Pool, uint64_t> pools;
   for (auto pool : host.getBody().front().getOps<rt::PoolOp>())
     pools[pool.getPool()] = pool.getBytes();
-  uint64_t page = host.getKvLayers() * host.getKvPage() * host.getKvRow() * uint64_t(elemBytes(host.getKvElem()));
+  uint64_t page = host.getKvLayers() * uint64_t(host.getKvPageBytes());
   return {{"weights", pools[rt::Pool::Weights]}, {"arena", pools[rt::Pool::Arena]},
           {"persist", pools[rt::Pool::Persist]}, {"step", pools[rt::Pool::Step]},
           {"kv_page", page},                     {"kv_pages_min", llvm::divideCeil(uint64_t(info.maxModelLen), host.getKvPage())}};
@@ -192,6 +191,8 @@ OrderedJson commonEntry(ModuleOp module, rt::ModuleOp host) {
     ignored.push_back({{"tensor", op.getTensor().str()}, {"reason", op.getReason().str()}});
   OrderedJson common;
   common["kv"] = {{"layers", host.getKvLayers()}, {"page_tokens", host.getKvPage()}, {"row_elems", host.getKvRow()}, {"dtype", elemName(host.getKvElem())}};
+  if (host.getKvCodes())
+    common["kv"]["latent"] = {{"lanes", *host.getKvLatent()}, {"codes", host.getKvCodes()->str()}};
   common["taps"] = taps;
   common["ignored"] = ignored;
   return common;

@@ -126,7 +126,7 @@ private:
     SmallVector<Constant *> values{n32(host.getAbi()), n32(layout.getTypeAllocSize(types.moduleDesc)), text(host.getTarget()), text(variant)};
     for (uint64_t v : {uint64_t(programs.size()), uint64_t(kernels.size()), uint64_t(fields.size()), uint64_t(taps.size()),
                        host.getTokens(), host.getSeqs(), host.getPages(), host.getKvLayers(), host.getKvPage(), host.getKvRow(),
-                       uint64_t(host.getKvElem()), uint64_t(0)})
+                       uint64_t(host.getKvElem()), uint64_t(host.getKvPageBytes())})
       values.push_back(n32(v));
     values.push_back(llvm::ConstantArray::get(llvm::ArrayType::get(i64, DSV3_POOL_COUNT), poolBytes));
     values.push_back(table(types.programDesc, programs, "programs"));

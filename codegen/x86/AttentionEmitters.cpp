@@ -2,6 +2,7 @@
 //
 // Both run the online softmax of Milakov and Gimelshein (2018) over blocks of 64 keys counted from position 0. A row's
 // maximum, rescale and sums depend on its own keys only, so its bits are the same in any chunk and any batch.
+#include "codegen/x86/CachedPage.h"
 #include "codegen/x86/RowOps.h"
 
 #include <limits>
@@ -203,7 +204,7 @@ private:
 
 /// kernel.attn_decode: tile = (token row, group of heads).
 /// Scratch per head of a group: query [latent and rope, each padded to 16], scores [64], maximum, sum, factor (padded
-/// to 16 lanes), accumulators [latent padded].
+/// to 16 lanes), accumulators [latent padded]; behind the heads, the numbers of a page whose latent is stored as codes.
 class AttnDecodeEmitter : public X86Emitter {
 public:
   AttnDecodeEmitter() : X86Emitter("kernel.attn_decode", "x86.attn_decode") {}
@@ -212,7 +213,7 @@ public:
     return {{DSV3_FIELD_TOKEN_SEQ, DSV3_FIELD_TOKEN_POS, DSV3_FIELD_BLOCK_TABLE}, {int64_t(cast<kernel::AttnDecodeOp>(op).getLayer())}};
   }
   TileCount tiles(Operation *op) const override { return {DSV3_SCALAR_TOKENS, 1, heads(op) / param(op, "heads")}; }
-  int64_t scratchBytes(Operation *op) const override { return param(op, "heads") * headBytes(op); }
+  int64_t scratchBytes(Operation *op) const override { return param(op, "heads") * headBytes(op) + CachedPage::scratchBytes(cache(op)); }
 
 protected:
   static int64_t heads(Operation *op) { return tensorType(op->getOperand(0)).getDimSize(1); }
@@ -237,7 +238,6 @@ protected:
       return failure();
     RowOperand ql = rows(k, refs, op, 0), qr = rows(k, refs, op, 1), out = rows(k, refs, op, 4);
     int64_t group = param(op, "heads"), groups = heads(op) / group;
-    int64_t page = cache(op).getPage(), rowBytes = (cache(op).getLatent() + cache(op).getRope()) * elemBytes(cache(op).getElem());
     Value layer = k.at(k.buf(refs.of(2)), k.mul(k.scalar(DSV3_SCALAR_COUNT), k.scalar(DSV3_SCALAR_KV_LAYER_STRIDE)));
     Value tokenSeq = k.buf(refs.of(3)), positions = k.buf(refs.of(3) + 1), blockTable = k.buf(refs.of(3) + 2);
     k.loop(k.begin, k.end, 1, [&](Value tile) {
@@ -246,16 +246,17 @@ protected:
       for (int64_t h = 0; h < group; ++h)
         start(k, op, ql, qr, token, k.add(head0, h), h);
       k.loop(k.idx(0), k.divUp(context, kBlock), 1, [&](Value j) {
-        Value cached = k.at(layer, k.mul(k.loadI32(blockTable, k.add(table, j)), page * rowBytes));
+        Value page = k.at(layer, k.mul(k.loadI32(blockTable, k.add(table, j)), cache(op).getPageBytes()));
         Value valid = k.minI(k.sub(context, k.mul(j, kBlock)), k.idx(kBlock));
+        CachedPage cached = CachedPage::read(k, cache(op), page, valid, headAt(k, op, group));
         // Sixteen-lane vectors fill AVX2's registers with half as many heads.
         int64_t together = std::min<int64_t>(group, k.variant.vectorBits == 512 ? 8 : 4);
         for (int64_t h = 0; h < group; h += together)
-          scoreKeys(k, attn, cached, rowBytes, valid, h, together);
+          scoreKeys(k, attn, cached, valid, h, together);
         for (int64_t h = 0; h < group; ++h)
           k.store(softmaxBlock(k, state(k, op, h), valid), factorAt(k, op, h));
         for (int64_t h = 0; h < group; h += together)
-          accumulate(k, op, cached, rowBytes, valid, h, together);
+          accumulate(k, op, cached, valid, h, together);
       });
       for (int64_t h = 0; h < group; ++h)
         finishHead(k, op, out, out.row(k, token, k.add(head0, h)), h);
@@ -289,16 +290,15 @@ private:
   }
 
   /// Scaled scores of `n` heads from `h0` against each cached row: 16 chains over the row, then a fixed tree.
-  static void scoreKeys(KernelBuilder &k, kernel::AttnDecodeOp attn, Value cached, int64_t rowBytes, Value valid, int64_t h0, int64_t n) {
+  static void scoreKeys(KernelBuilder &k, kernel::AttnDecodeOp attn, const CachedPage &cached, Value valid, int64_t h0, int64_t n) {
     Operation *op = attn;
     Type elem = cache(op).getElem();
     Value scale = k.cf(k.f32, attn.getScale().convertToDouble());
     k.loop(k.idx(0), valid, 1, [&](Value key) {
-      Value row = k.at(cached, k.mul(key, rowBytes));
       SmallVector<Value> acc(n, k.cf(k.vf32, 0));
-      auto part = [&](int64_t rowLane, int64_t queryLane, int64_t lanes) {
+      auto part = [&](Value row, int64_t queryLane, int64_t lanes) {
         auto step = [&](Value lane, int64_t count, ValueRange in) {
-          Value x = k.loadF32(elem, lanesAt(k, row, elem, k.add(lane, rowLane)), kLanes, count);
+          Value x = k.loadF32(elem, lanesAt(k, row, elem, lane), kLanes, count);
           SmallVector<Value> next;
           for (int64_t h = 0; h < n; ++h)
             next.push_back(k.fma(x, k.load(k.vf32, lanesAt(k, headAt(k, op, h0 + h), k.f32, k.add(lane, queryLane)), 4), in[h]));
@@ -310,21 +310,21 @@ private:
         if (lanes % kLanes)
           acc = step(k.idx(whole), lanes % kLanes, acc);
       };
-      part(0, 0, cache(op).getLatent());
-      part(cache(op).getLatent(), latentLanes(op), cache(op).getRope());
+      part(cached.latentAt(k, key), 0, cache(op).getLatent());
+      part(cached.ropeAt(k, key), latentLanes(op), cache(op).getRope());
       for (int64_t h = 0; h < n; ++h)
         k.store(k.fmul(k.reduceAdd(acc[h]), scale), lanesAt(k, state(k, op, h0 + h).scores, k.f32, key));
     });
   }
 
-  static void accumulate(KernelBuilder &k, Operation *op, Value cached, int64_t rowBytes, Value valid, int64_t h0, int64_t n) {
+  static void accumulate(KernelBuilder &k, Operation *op, const CachedPage &cached, Value valid, int64_t h0, int64_t n) {
     Type elem = cache(op).getElem();
     forLanes(k, cache(op).getLatent(), [&](Value lane, int64_t count) {
       SmallVector<Value> init;
       for (int64_t h = 0; h < n; ++h)
         init.push_back(k.fmul(k.load(k.vf32, lanesAt(k, accAt(k, op, h0 + h), k.f32, lane), 4), k.splat(k.load(k.f32, factorAt(k, op, h0 + h)))));
       SmallVector<Value> sums = k.loop(k.idx(0), valid, 1, init, [&](Value key, ValueRange in) {
-        Value x = k.loadF32(elem, lanesAt(k, k.at(cached, k.mul(key, rowBytes)), elem, lane), kLanes, count);
+        Value x = k.loadF32(elem, lanesAt(k, cached.latentAt(k, key), elem, lane), kLanes, count);
         SmallVector<Value> next;
         for (int64_t h = 0; h < n; ++h)
           next.push_back(k.fma(k.splat(k.load(k.f32, lanesAt(k, state(k, op, h0 + h).scores, k.f32, key))), x, in[h]));

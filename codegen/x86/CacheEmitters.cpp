@@ -1,4 +1,5 @@
 // Rotary embedding, and the kernels that write the paged cache or expand it.
+#include "codegen/x86/CachedPage.h"
 #include "codegen/x86/PanelGemm.h"
 #include "codegen/x86/RowOps.h"
 
@@ -90,23 +91,24 @@ protected:
     RowOperand x = rows(k, refs, op, 0), gamma = rows(k, refs, op, 1), table = rows(k, refs, op, 2);
     Value positions = k.buf(refs.of(3)), slots = k.buf(refs.of(3) + 1);
     Value layer = k.at(k.buf(refs.of(4)), k.mul(k.scalar(DSV3_SCALAR_COUNT), k.scalar(DSV3_SCALAR_KV_LAYER_STRIDE)));
-    int64_t n = kv.getLatent(), rowBytes = (n + kv.getRope()) * elemBytes(kv.getElem());
+    int64_t n = kv.getLatent();
     double eps = append.getEps().convertToDouble();
     k.loop(k.begin, k.end, 1, [&](Value t) {
       Value slot = k.load(k.i64, k.at(slots, k.mul(t, 8))), src = x.row(k, t);
       k.when(k.ge(slot, k.idx(0)), [&] {
-        Value dst = k.at(layer, k.mul(slot, rowBytes));
+        Value page = k.at(layer, k.mul(k.div(slot, kv.getPage()), kv.getPageBytes())), token = k.rem(slot, kv.getPage());
         Value squares = sumLanes(k, n, [&](Value lane, int64_t count, Value acc) {
           Value v = k.loadF32(x.elem, lanesAt(k, src, x.elem, lane), kLanes, count);
           return k.fma(v, v, acc);
         });
         Value scale = rmsScale(k, squares, n, eps);
-        forLanes(k, n, [&](Value lane, int64_t count) {
+        storeLatent(k, kv, page, token, [&](Value lane, int64_t count) {
           Value v = k.loadF32(x.elem, lanesAt(k, src, x.elem, lane), kLanes, count);
           Value g = k.loadF32(gamma.elem, lanesAt(k, gamma.base, gamma.elem, lane), kLanes, count);
-          k.storeF32(kv.getElem(), k.fmul(k.fmul(v, scale), g), lanesAt(k, dst, kv.getElem(), lane), count);
+          return k.fmul(k.fmul(v, scale), g);
         });
-        rotateLanes(k, append.getRope(), table.row(k, k.loadI32(positions, t)), src, x.elem, n, dst, kv.getElem(), n);
+        Value key = k.at(k.at(page, kv.getRopeAt()), k.mul(token, kv.getRopePitch()));
+        rotateLanes(k, append.getRope(), table.row(k, k.loadI32(positions, t)), src, x.elem, n, key, kv.getElem(), 0);
       });
     });
     return success();
@@ -136,7 +138,9 @@ public:
     return {{DSV3_FIELD_KBLOCK, DSV3_FIELD_CTX_LEN, DSV3_FIELD_BLOCK_TABLE}, {int64_t(cast<kernel::KvExpandOp>(op).getLayer())}};
   }
   TileCount tiles(Operation *op) const override { return {DSV3_SCALAR_KBLOCKS, 1, tensorType(op->getOperand(1)).getDimSize(0)}; }
-  int64_t scratchBytes(Operation *) const override { return PanelGemm::scratchBytes(Capacities::kKeyBlock, kPanels); }
+  int64_t scratchBytes(Operation *op) const override {
+    return PanelGemm::scratchBytes(Capacities::kKeyBlock, kPanels) + CachedPage::scratchBytes(cast<kernel::KvExpandOp>(op).getKv().getType());
+  }
 
 protected:
   LogicalResult body(Operation *op, KernelBuilder &k, const RefMap &refs) const override {
@@ -145,7 +149,7 @@ protected:
     if (failed(caps))
       return failure();
     ir::KvType kv = expand.getKv().getType();
-    int64_t page = kv.getPage(), rowBytes = cachedRowBytes(kv);
+    int64_t page = kv.getPage();
     RankedTensorType keysType = tensorType(expand.getKeysOut()), valuesType = tensorType(expand.getValuesOut());
     int64_t heads = keysType.getDimSize(1);
     Value layer = k.at(k.buf(refs.of(0)), k.mul(k.scalar(DSV3_SCALAR_COUNT), k.scalar(DSV3_SCALAR_KV_LAYER_STRIDE)));
@@ -156,25 +160,22 @@ protected:
       Value seq = k.loadI32(kblocks, k.mul(block, 2)), index = k.loadI32(kblocks, k.add(k.mul(block, 2), 1));
       Value count = k.minI(k.sub(k.loadI32(ctxLen, seq), k.mul(index, page)), k.idx(page));
       Value pageId = k.loadI32(blockTable, k.add(k.mul(seq, caps->pages), index));
-      Value cached = k.at(layer, k.mul(pageId, page * rowBytes));
+      Value copy = k.at(k.scratch, PanelGemm::scratchBytes(Capacities::kKeyBlock, kPanels));
+      CachedPage cached = CachedPage::read(k, kv, k.at(layer, k.mul(pageId, kv.getPageBytes())), count, copy);
       Value keysTile = k.at(keys, k.mul(tile, tileBytes(keysType))), valuesTile = k.at(values, k.mul(tile, tileBytes(valuesType)));
       k.when(k.lt(count, k.idx(page)), [&] { // rows past the context must not be garbage: 0 * NaN is NaN
         zero(k, keysTile, tileBytes(keysType));
         zero(k, valuesTile, tileBytes(valuesType));
       });
-      auto rowAddress = [&](Value row) { return k.at(cached, k.mul(row, rowBytes)); };
-      expandKeys(k, op, refs, head, count, rowAddress, keysTile);
-      copyRope(k, kv, keysType, count, rowAddress, keysTile);
-      expandValues(k, op, refs, head, count, rowAddress, valuesTile);
+      expandKeys(k, op, refs, head, count, cached, keysTile);
+      copyRope(k, kv, keysType, count, cached, keysTile);
+      expandValues(k, op, refs, head, count, cached, valuesTile);
     });
     return success();
   }
 
 private:
-  using RowAddress = std::function<Value(Value)>;
   static constexpr int64_t kPanels = 2;
-
-  static int64_t cachedRowBytes(ir::KvType kv) { return (kv.getLatent() + kv.getRope()) * elemBytes(kv.getElem()); }
 
   /// Bytes of one (block, head) of keys or values.
   static int64_t tileBytes(RankedTensorType t) { return t.getDimSize(2) * t.getDimSize(3) * elemBytes(t.getElementType()); }
@@ -190,12 +191,13 @@ private:
   }
 
   /// Two panels at a time, so that a broadcast feeds two products: 16 lanes of the head each, for all keys of the block.
-  void forPanels(KernelBuilder &k, Operation *op, const RefMap &refs, unsigned operand, Value head, Value count, const RowAddress &x,
+  void forPanels(KernelBuilder &k, Operation *op, const RefMap &refs, unsigned operand, Value head, Value count, const CachedPage &x,
                  llvm::function_ref<void(Value row, Value panel, int64_t lanes, Value acc)> store) const {
     WeightShape shape(tensorType(op->getOperand(operand)));
     auto emit = [&](Value index, int64_t panels, int64_t lanes) {
       ir::KvType kv = cast<kernel::KvExpandOp>(op).getKv().getType();
-      PanelGemm gemm(k, kv.getElem(), {panel(k, op, refs, operand, head, index)}, panels, Capacities::kKeyBlock, count, x, cachedRowBytes(kv),
+      PanelGemm gemm(k, kv.getElem(), {panel(k, op, refs, operand, head, index)}, panels, Capacities::kKeyBlock, count,
+                     [&](Value row) { return x.latentAt(k, row); }, x.latentPitch,
                      [&](Value row, int64_t p, ArrayRef<Value> acc) { store(row, k.add(index, p), lanes, acc[0]); });
       gemm.emit();
     };
@@ -206,7 +208,7 @@ private:
       emit(k.idx(whole), 1, shape.n % kLanes);
   }
 
-  void expandKeys(KernelBuilder &k, Operation *op, const RefMap &refs, Value head, Value count, const RowAddress &x, Value keys) const {
+  void expandKeys(KernelBuilder &k, Operation *op, const RefMap &refs, Value head, Value count, const CachedPage &x, Value keys) const {
     RankedTensorType type = tensorType(op->getOperand(4));
     int64_t page = type.getDimSize(3), bytes = elemBytes(type.getElementType());
     forPanels(k, op, refs, 1, head, count, x, [&](Value row, Value panel, int64_t lanes, Value acc) {
@@ -219,19 +221,19 @@ private:
     });
   }
 
-  static void copyRope(KernelBuilder &k, ir::KvType kv, RankedTensorType type, Value count, const RowAddress &x, Value keys) {
+  static void copyRope(KernelBuilder &k, ir::KvType kv, RankedTensorType type, Value count, const CachedPage &x, Value keys) {
     int64_t page = type.getDimSize(3), bytes = elemBytes(type.getElementType()), nope = type.getDimSize(2) - kv.getRope();
     k.loop(k.idx(0), count, 1, [&](Value row) {
-      Value src = x(row);
+      Value src = x.ropeAt(k, row);
       k.loop(0, kv.getRope(), 1, [&](Value r) {
-        Value v = k.loadScalarF32(kv.getElem(), lanesAt(k, src, kv.getElem(), k.add(r, kv.getLatent())));
+        Value v = k.loadScalarF32(kv.getElem(), lanesAt(k, src, kv.getElem(), r));
         Value at = k.add(k.mul(k.add(r, nope), page), row);
         k.storeScalarF32(type.getElementType(), v, k.at(keys, k.mul(at, bytes)));
       });
     });
   }
 
-  void expandValues(KernelBuilder &k, Operation *op, const RefMap &refs, Value head, Value count, const RowAddress &x, Value values) const {
+  void expandValues(KernelBuilder &k, Operation *op, const RefMap &refs, Value head, Value count, const CachedPage &x, Value values) const {
     RankedTensorType type = tensorType(op->getOperand(5));
     int64_t bytes = elemBytes(type.getElementType());
     forPanels(k, op, refs, 2, head, count, x, [&](Value row, Value panel, int64_t lanes, Value acc) {

@@ -27,6 +27,11 @@ void RtDialect::initialize() {
       >();
 }
 
+int64_t ModuleOp::getKvPageBytes() {
+  int64_t elem = getKvElem() == Elem::BF16 ? 2 : 4, codes = getKvLatent().value_or(0), plain = int64_t(getKvRow()) - codes;
+  return int64_t(getKvPage()) * (codes + plain * elem + (codes ? int64_t(sizeof(float)) : 0));
+}
+
 LogicalResult PoolOp::verify() {
   if (int64_t(getBytes()) < 0)
     return emitOpError() << "expected a size of 0 or more, got " << getBytes();

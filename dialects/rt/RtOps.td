@@ -31,14 +31,20 @@ def Rt_ModuleOp : Rt_Op<"module", [Symbol, SymbolTable, IsolatedFromAbove, NoTer
   let summary = "Everything one target needs to run: pools, fields, kernels, programs";
   let description = [{
     `abi` is DSV3_ABI. `tokens`, `seqs`, `pages` are the capacities T, S, P of the step buffer; the kv numbers
-    describe a cache row. Becomes `dsv3_module_desc`.
+    describe a cache row; `latent 512 as "fp8_e4m3"`: so many of its numbers are stored as codes of 8 bits with one f32
+    scale per row. Becomes `dsv3_module_desc`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$target, I64Attr:$abi, I64Attr:$tokens, I64Attr:$seqs, I64Attr:$pages,
-                       I64Attr:$kv_layers, I64Attr:$kv_page, I64Attr:$kv_row, Rt_Elem:$kv_elem);
+                       I64Attr:$kv_layers, I64Attr:$kv_page, I64Attr:$kv_row, Rt_Elem:$kv_elem,
+                       OptionalAttr<I64Attr>:$kv_latent, OptionalAttr<StrAttr>:$kv_codes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `target` $target `abi` $abi `step` `(` `tokens` $tokens `,` `seqs` $seqs `,` `pages` $pages `)`
-    `kv` `(` `layers` $kv_layers `,` `page` $kv_page `,` `row` $kv_row `,` $kv_elem `)` attr-dict-with-keyword $body
+    `kv` `(` `layers` $kv_layers `,` `page` $kv_page `,` `row` $kv_row `,` $kv_elem (`,` `latent` $kv_latent^ `as` $kv_codes)? `)` attr-dict-with-keyword $body
+  }];
+  let extraClassDeclaration = [{
+    /// Bytes of a page of the cache in one layer.
+    int64_t getKvPageBytes();
   }];
 }
 

@@ -203,8 +203,15 @@ Result<QuantConfig> parseCompressedTensors(const JsonFields &fields) {
   Result<JsonFields> groups = fields.child("config_groups");
   if (!format || !ignored || !groups)
     return !format ? format.error() : !ignored ? ignored.error() : groups.error();
-  if (fields.has("kv_cache_scheme"))
-    return notSupported(fields, "kv_cache_scheme", "null");
+  if (fields.has("kv_cache_scheme")) {
+    Result<JsonFields> cache = fields.child("kv_cache_scheme");
+    Result<Args> args = cache ? parseArgs(*cache) : Result<Args>(cache.error());
+    if (!args)
+      return args.error();
+    if (args->integer || args->bits != 8 || !args->symmetric)
+      return unsupportedError(fields.name("kv_cache_scheme") + ": expected symmetric floats of 8 bits, got " + activationText(*args));
+    config.fp8Cache = true;
+  }
   if (const Json *sparsity = fields.find("sparsity_config"); sparsity && !sparsity->empty())
     if (!sparsity->is_object() || sparsity->value("format", Json()) != Json("dense"))
       return notSupported(fields, "sparsity_config", "none or format \"dense\"");

@@ -21,6 +21,14 @@ static ir::RopeAttr ropeAttr(MLIRContext &context, const hf::ModelConfig &config
                            yarn.betaFast, yarn.betaSlow, rope.cosSinFactor());
 }
 
+/// How the cache stores the latent; null: as numbers of the compute type.
+static Attribute latentScheme(MLIRContext &context, KvCacheType type) {
+  if (type == KvCacheType::Plain)
+    return {};
+  Type codes = type == KvCacheType::F8E4M3 ? Type(Float8E4M3FNType::get(&context)) : Float8E5M2Type::get(&context);
+  return ir::BlockedAttr::get(&context, codes, {1, ShapedType::kDynamic}, Float32Type::get(&context), /*pow2Scale=*/false);
+}
+
 namespace {
 
 class Importer {
@@ -114,7 +122,7 @@ Result<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const hf::Model 
 
   ImportContext shared{config, weights, compute,
                        ir::KvType::get(&context, config.layers + hasMtp, pageTokens, config.kvLoraRank, config.ropeDim,
-                                       compute),
+                                       compute, latentScheme(context, options.kvCache)),
                        ropeAttr(context, config)};
   Importer importer(builder, model, shared);
   importer.trunk();

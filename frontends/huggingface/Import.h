@@ -11,10 +11,14 @@
 
 namespace dsv3 {
 
+/// How the latent of a cached row is stored: in the compute type, or as FP8 codes with a scale per token.
+enum class KvCacheType { Plain, F8E4M3, F8E5M2 };
+
 struct ImportOptions {
   /// F32 or BF16, called T below: the type that values are rounded to between ops, of cached rows, and that
   /// dequantised weights are rounded to.
   DType computeType = DType::BF16;
+  KvCacheType kvCache = KvCacheType::Plain;
 };
 
 /// One program per entry of the model, in terms of weights as recipes; reads no weight data. D = hidden_size,

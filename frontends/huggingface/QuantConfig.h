@@ -68,6 +68,7 @@ struct QuantGroup {
 struct QuantConfig {
   std::string method;      ///< `quant_method`
   std::string unmetActivations; ///< what the checkpoint asks of activations and nothing here does, "int8 per tensor, static"; empty: nothing
+  bool fp8Cache = false;   ///< the checkpoint asks for a cache in FP8 (E4M3); its own scales, if any, are of no use to ours per token
   std::vector<QuantGroup> groups;
   std::vector<NamePattern> ignored;
 

@@ -385,10 +385,16 @@ private:
       return getOperation().emitError() << "expected a cache of f32 or bf16, got " << kv;
     Location loc = getOperation().getLoc();
     OpBuilder builder(programs.front());
+    IntegerAttr latent;
+    StringAttr codes;
+    if (kv.getScheme()) {
+      latent = builder.getI64IntegerAttr(kv.getLatent());
+      codes = builder.getStringAttr(isa<Float8E5M2Type>(kv.getCodes()) ? "fp8_e5m2" : "fp8_e4m3");
+    }
     const codegen::Capacities &c = context.capacities;
     std::string name = symbolOf(context.target) + (context.onDevice ? "_host" : ""); // kernels have the plain name there
     context.module = rt::ModuleOp::create(builder, loc, name, context.target, DSV3_ABI, c.tokens, c.seqs, c.pages, kv.getLayers(),
-                                          kv.getPage(), kv.getLatent() + kv.getRope(), *elem);
+                                          kv.getPage(), kv.getLatent() + kv.getRope(), *elem, latent, codes);
     builder.setInsertionPointToEnd(&context.module.getBody().emplaceBlock());
     int64_t weights = 0;
     for (auto &entry : context.weights)

@@ -18,12 +18,12 @@ extern "C" {
 #endif
 
 /* Raised on any change of a struct or of a meaning below; a mismatch is refused at load. */
-#define DSV3_ABI 3
+#define DSV3_ABI 4
 
 /* Memory pools. */
 enum {
   DSV3_POOL_WEIGHTS = 0, /* packed weights, mapped read-only from the artifact */
-  DSV3_POOL_KV = 1,      /* paged cache: [layer][page][page_tokens][row_elems] */
+  DSV3_POOL_KV = 1,      /* paged cache: [layer][page], kv_page_bytes each */
   DSV3_POOL_ARENA = 2,   /* intermediate values, planned at compile time */
   DSV3_POOL_STEP = 3,    /* the step buffer: fields filled by the host before a program runs */
   DSV3_POOL_PERSIST = 4, /* results (logits, hidden) and values that cross programs */
@@ -211,7 +211,9 @@ typedef struct {
   const char *variant; /* "avx2", "avx512", "avx512-vnni-bf16", "amx"; "host" of a device */
   uint32_t n_programs, n_kernels, n_fields, n_taps;
   uint32_t max_tokens, max_seqs, max_pages; /* T, S, P of the step buffer */
-  uint32_t kv_layers, kv_page_tokens, kv_row_elems, kv_elem, reserved;
+  /* The cache: numbers of a row and their type; bytes of a page in one layer, which are fewer than those rows in kv_elem
+   * where the latent is stored as codes. */
+  uint32_t kv_layers, kv_page_tokens, kv_row_elems, kv_elem, kv_page_bytes;
   uint64_t pool_bytes[DSV3_POOL_COUNT]; /* KV: 0, the runtime decides the page count */
   const dsv3_program_desc *programs;
   const dsv3_kernel_desc *kernels;

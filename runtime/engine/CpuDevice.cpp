@@ -18,7 +18,7 @@ uint64_t largestScratch(const dsv3_module_desc &desc) {
 }
 
 uint64_t layerBytes(const dsv3_module_desc &desc, int64_t pages) {
-  return uint64_t(pages) * desc.kv_page_tokens * desc.kv_row_elems * elemBytes(desc.kv_elem);
+  return uint64_t(pages) * desc.kv_page_bytes;
 }
 
 KvBudget budgetOf(const Artifact &artifact, const CpuDevice::Options &options) {

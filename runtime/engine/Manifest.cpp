@@ -13,6 +13,7 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxCount = 1 << 30;
 
 const char *const kElemNames[] = {"f32", "bf16", "i32", "i64"};
+const char *const kCodeNames[] = {"fp8_e4m3", "fp8_e5m2"};
 const char *const kPhaseNames[] = {"prefill", "decode", "score", "mtp"};
 
 /// Reads fields of one object after another and keeps the first error, so that a record
@@ -248,6 +249,11 @@ void readManifest(Reader &r, Manifest &m) {
     o.integer("page_tokens", m.kv.pageTokens, 1, kMaxCount);
     o.integer("row_elems", m.kv.rowElems, 1, kMaxCount);
     o.word("dtype", kElemNames, m.kv.elem);
+    if (o.has("latent"))
+      o.object("latent", [&](Reader &latent) {
+        latent.integer("lanes", m.kv.latent, 1, m.kv.rowElems);
+        latent.word("codes", kCodeNames, m.kv.codes);
+      });
   });
   r.list("taps", m.taps, readMatrix);
   r.requireList("ignored");
@@ -281,6 +287,11 @@ uint32_t elemBytes(uint32_t elem) {
   case DSV3_ELEM_I64: return 8;
   default: return 0;
   }
+}
+
+uint64_t Manifest::Kv::pageBytes() const {
+  int64_t row = latent + (rowElems - latent) * elemBytes(elem) + (latent ? int64_t(sizeof(float)) : 0);
+  return uint64_t(pageTokens * row);
 }
 
 const char *elemName(uint32_t elem) { return elem < 4 ? kElemNames[elem] : "?"; }

@@ -61,6 +61,10 @@ struct Manifest {
   struct Kv {
     int64_t layers, pageTokens, rowElems;
     uint32_t elem; ///< DSV3_ELEM_*
+    int64_t latent = 0; ///< the first so many numbers of a row stand as codes of 8 bits, with one f32 scale; 0: none
+    uint32_t codes = 0; ///< of kCodeNames
+    /// Bytes of a page in one layer.
+    uint64_t pageBytes() const;
   };
   /// A named row-major matrix: an output of a program, or a tap.
   struct Matrix {

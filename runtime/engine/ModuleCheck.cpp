@@ -64,8 +64,9 @@ Status checkHeader(const dsv3_module_desc &d, const Manifest &m, const Manifest:
                           {"kv.page_tokens", uint64_t(m.kv.pageTokens), d.kv_page_tokens},
                           {"kv.row_elems", uint64_t(m.kv.rowElems), d.kv_row_elems},
                           {"kv.dtype", m.kv.elem, d.kv_elem},
+                          {"kv, a page in one layer", m.kv.pageBytes(), d.kv_page_bytes},
                           {"memory.kv_page", t.memory.kvPage,
-                           uint64_t(d.kv_layers) * d.kv_page_tokens * d.kv_row_elems * elemBytes(d.kv_elem)},
+                           uint64_t(d.kv_layers) * d.kv_page_bytes},
                           {"memory.kv_pages_min", uint64_t(t.memory.kvPagesMin), pages}});
   if (!s)
     return s;
@@ -199,7 +200,7 @@ struct Walk {
   }
   /// One page in all layers: the least there is.
   uint64_t kvBytes() const {
-    return uint64_t(module.kv_page_tokens) * module.kv_row_elems * elemBytes(module.kv_elem) * module.kv_layers;
+    return uint64_t(module.kv_page_bytes) * module.kv_layers;
   }
   void tap(uint32_t tap, dsv3_ref src, int64_t rows) {
     const dsv3_tap_desc *t = tap < module.n_taps ? &module.taps[tap] : nullptr;
@@ -228,8 +229,7 @@ Status walkProgram(const dsv3_module_desc &d, const dsv3_program_desc &p, bool o
   step.scalars[DSV3_SCALAR_SEQS] = p.seqs;
   step.scalars[DSV3_SCALAR_QBLOCKS] = p.qblocks;
   step.scalars[DSV3_SCALAR_KBLOCKS] = p.kblocks;
-  step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] =
-      int64_t(d.kv_page_tokens) * d.kv_row_elems * elemBytes(d.kv_elem);
+  step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = int64_t(d.kv_page_bytes);
   Walk walk{d, onDevice, ""};
   p.fn(&api, &walk, &step);
   return walk.fault.empty() ? Status() : checkpointError("program " + text(p.name) + ", " + walk.fault);

@@ -87,7 +87,8 @@ Result<Array<T>> mlaAttention(const Array<T> &q, const Cache<T> &cache, int64_t 
 
 template <typename T>
 Result<Array<T>> latentAttention(const Array<T> &qLat, const Array<T> &qRope, const Cache<T> &cache,
-                                 int64_t layer, const SeqMeta &seq, double scale) {
+                                 int64_t layer, const SeqMeta &seq, double scale,
+                                 CacheReader reader) {
   if (Status s = expectShape("latent_attention", "q_lat", {seq.tokens(), -1, -1}, qLat.shape); !s)
     return s.error();
   int64_t heads = qLat.dim(1), rank = qLat.dim(2);
@@ -104,7 +105,7 @@ Result<Array<T>> latentAttention(const Array<T> &qLat, const Array<T> &qRope, co
 
   Array<T> out({seq.tokens(), heads, rank});
   for (int64_t s = 0; s < seq.seqs(); ++s) {
-    Result<Array<T>> rows = gatherRows(cache, layer, seq, s);
+    Result<Array<T>> rows = gatherRows(cache, layer, seq, s, reader);
     if (!rows)
       return rows.error();
     for (int64_t r = seq.qStart[s] * heads; r < seq.qStart[s + 1] * heads; ++r)
@@ -142,7 +143,7 @@ Result<AbsorbedWeights<T>> absorb(const Array<T> &wKvB, const MlaShape &m) {
                                          const Array<T> &, const SeqMeta &, double,                \
                                          const MlaShape &, Rounding);                              \
   template Result<Array<T>> latentAttention(const Array<T> &, const Array<T> &, const Cache<T> &,  \
-                                            int64_t, const SeqMeta &, double);                     \
+                                            int64_t, const SeqMeta &, double, CacheReader);        \
   template Result<AbsorbedWeights<T>> absorb(const Array<T> &, const MlaShape &);
 DSV3_INSTANTIATE(float)
 DSV3_INSTANTIATE(double)

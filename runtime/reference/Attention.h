@@ -27,10 +27,12 @@ Result<Array<T>> mlaAttention(const Array<T> &q, const Cache<T> &cache, int64_t 
 
 /// Absorbed form (decode). qLat [T, H, kvRank] = q_nope W_k, qRope [T, H, rope]:
 /// score = (qLat . latent + qRope . k_rope) * scale; the value is the latent
-/// row itself -> [T, H, kvRank].
+/// row itself -> [T, H, kvRank]. A quantised qLat (its numbers are given) meets
+/// the codes of a quantised cache.
 template <typename T>
 Result<Array<T>> latentAttention(const Array<T> &qLat, const Array<T> &qRope, const Cache<T> &cache,
-                                 int64_t layer, const SeqMeta &seq, double scale);
+                                 int64_t layer, const SeqMeta &seq, double scale,
+                                 CacheReader reader = CacheReader::Numbers);
 
 /// kv_b in the two orientations that absorption multiplies with:
 /// k [H, kvRank, nope] (transposed) and v [H, v, kvRank], for `batchedLinear`.

@@ -100,18 +100,16 @@ static Status verifyLayer(const char *op, int64_t layer, int64_t layers) {
                     ", got " + std::to_string(layer));
 }
 
-/// What the cache will give back for `row`.
-template <typename T> static Result<Array<T>> stored(Array<T> row, const CacheStorage &storage) {
-  roundTo(storage.element, row);
-  if (!storage.scheme)
-    return row;
-  Result<Quantized<T>> q = quantize(row, *storage.scheme);
+/// What the cache holds of a row's field; the first is quantised where the storage says so.
+template <typename T>
+static Result<Array<T>> stored(Array<T> field, bool first, const CacheStorage &storage) {
+  roundTo(storage.element, field);
+  if (!first || !storage.scheme)
+    return field;
+  Result<Quantized<T>> q = quantize(field, *storage.scheme);
   if (!q)
     return q.error();
-  Result<Array<T>> back = dequantize(*q);
-  if (back)
-    roundTo(storage.element, *back);
-  return back;
+  return dequantize(*q);
 }
 
 template <typename T>
@@ -130,22 +128,24 @@ Status kvAppend(Cache<T> &cache, int64_t layer, const std::vector<Array<T>> &fie
         !s)
       return s;
   for (int64_t t = 0; t < seq.qStart.back(); ++t) {
-    Array<T> row({1, cache.width()});
-    T *to = row.data.data();
-    for (const Array<T> &field : fields)
-      to = std::copy_n(field.row(t), field.cols(), to);
-    Result<Array<T>> kept = stored(std::move(row), cache.storage());
-    if (!kept)
-      return kept.error();
     int64_t pos = seq.tokenPos[t];
     int64_t page = seq.blockTable[seq.tokenSeq[t]][pos / kPageTokens];
-    std::copy_n(kept->data.data(), cache.width(), cache.row(layer, page, pos % kPageTokens));
+    T *to = cache.row(layer, page, pos % kPageTokens);
+    for (size_t f = 0; f < fields.size(); ++f) {
+      Array<T> row({1, fields[f].cols()});
+      std::copy_n(fields[f].row(t), row.cols(), row.data.data());
+      Result<Array<T>> kept = stored(std::move(row), f == 0, cache.storage());
+      if (!kept)
+        return kept.error();
+      to = std::copy_n(kept->data.data(), kept->cols(), to);
+    }
   }
   return {};
 }
 
 template <typename T>
-Result<Array<T>> gatherRows(const Cache<T> &cache, int64_t layer, const SeqMeta &seq, int64_t s) {
+Result<Array<T>> gatherRows(const Cache<T> &cache, int64_t layer, const SeqMeta &seq, int64_t s,
+                            CacheReader reader) {
   if (Status st = verifyLayer("gather_rows", layer, cache.layers()); !st)
     return st.error();
   if (s < 0 || s >= seq.seqs())
@@ -157,13 +157,18 @@ Result<Array<T>> gatherRows(const Cache<T> &cache, int64_t layer, const SeqMeta 
   for (int64_t j = 0; j < rows.dim(0); ++j)
     std::copy_n(cache.row(layer, seq.blockTable[s][j / kPageTokens], j % kPageTokens),
                 cache.width(), rows.row(j));
+  if (cache.storage().scheme && reader == CacheReader::Numbers)
+    for (int64_t j = 0; j < rows.dim(0); ++j)
+      for (int64_t i = 0; i < cache.fields()[0]; ++i)
+        rows.row(j)[i] = roundTo(cache.storage().element, rows.row(j)[i]);
   return rows;
 }
 
 #define DSV3_INSTANTIATE(T)                                                                        \
   template class Cache<T>;                                                                         \
   template Status kvAppend(Cache<T> &, int64_t, const std::vector<Array<T>> &, const SeqMeta &);   \
-  template Result<Array<T>> gatherRows(const Cache<T> &, int64_t, const SeqMeta &, int64_t);
+  template Result<Array<T>> gatherRows(const Cache<T> &, int64_t, const SeqMeta &, int64_t,        \
+                                       CacheReader);
 DSV3_INSTANTIATE(float)
 DSV3_INSTANTIATE(double)
 #undef DSV3_INSTANTIATE

@@ -33,13 +33,17 @@ struct SeqMeta {
   Status verify(int64_t pagesInPool) const;
 };
 
-/// How the cache stores a row: the fields of a row are rounded to `element`;
-/// with a scheme the whole row is then quantised, and read back dequantised and
-/// rounded to `element` again, as the weight of a linear over plain x is.
+/// How the cache stores a row: its fields are rounded to `element`. With a scheme the first field (MLA's latent) is
+/// then quantised, one scale per row when it is appended; as numbers it is code * scale rounded to `element`, as the
+/// weight of a linear over plain x is.
 struct CacheStorage {
   Rounding element = Rounding::Exact;
   std::optional<QuantScheme> scheme;
 };
+
+/// What a reader takes a quantised field for: numbers, or the exact product of code and scale, where the kernel
+/// multiplies codes with codes and scales afterwards.
+enum class CacheReader { Numbers, Codes };
 
 /// `[layer][page][64][width]`; width = kv_lora_rank + rope dims for MLA, whose
 /// row is [latent | rotated rope key], shared by all heads.
@@ -52,6 +56,7 @@ public:
   int64_t width() const { return rowWidth; }
   const std::vector<int64_t> &fields() const { return fieldWidths; }
 
+  /// Codes times scale where the storage has a scheme.
   T *row(int64_t layer, int64_t page, int64_t slot);
   const T *row(int64_t layer, int64_t page, int64_t slot) const;
   const CacheStorage &storage() const { return rowStorage; }
@@ -71,6 +76,7 @@ Status kvAppend(Cache<T> &cache, int64_t layer, const std::vector<Array<T>> &fie
 
 /// The first ctxLen[s] rows of sequence s in order of position -> [ctxLen, width].
 template <typename T>
-Result<Array<T>> gatherRows(const Cache<T> &cache, int64_t layer, const SeqMeta &seq, int64_t s);
+Result<Array<T>> gatherRows(const Cache<T> &cache, int64_t layer, const SeqMeta &seq, int64_t s,
+                            CacheReader reader = CacheReader::Numbers);
 
 } // namespace dsv3::reference

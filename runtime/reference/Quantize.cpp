@@ -47,6 +47,8 @@ template <typename T> T scaleFor(T absmax, const QuantScheme &scheme) {
 template <typename T> T store(T scaled, QuantStorage storage) {
   if (storage == QuantStorage::F8E4M3)
     return roundTo(Rounding::F8E4M3, scaled);
+  if (storage == QuantStorage::F8E5M2)
+    return roundTo(Rounding::F8E5M2, scaled);
   T limit = T(largest(storage));
   return std::clamp(std::nearbyint(scaled), -limit, limit);
 }
@@ -77,6 +79,8 @@ double largest(QuantStorage storage) {
   switch (storage) {
   case QuantStorage::F8E4M3:
     return 448;
+  case QuantStorage::F8E5M2:
+    return 57344;
   case QuantStorage::I8:
     return 127;
   case QuantStorage::I4:
@@ -125,7 +129,7 @@ template <typename T> Result<Quantized<T>> quantize(const Array<T> &x, const Qua
   Result<Grid> grid = gridOf("quantize", x.shape, scheme);
   if (!grid)
     return grid.error();
-  if (scheme.zeroPoints && (scheme.storage == QuantStorage::F8E4M3 || scheme.powerOfTwo))
+  if (scheme.zeroPoints && (isFloat(scheme.storage) || scheme.powerOfTwo))
     return usageError("quantize: expected integers with free scales for zero points");
   Quantized<T> q{Array<T>(x.shape), Array<T>(grid->scaleShape), scheme};
   if (Status s = findScales(x, *grid, q); !s)

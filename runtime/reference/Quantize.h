@@ -8,6 +8,7 @@ namespace dsv3::reference {
 
 enum class QuantStorage {
   F8E4M3, ///< largest 448
+  F8E5M2, ///< largest finite 57344
   I8,     ///< symmetric: -127 .. 127, a stored -128 is read
   I4,     ///< symmetric: scale = absmax / 7; a stored -8 is read, and written only with zero points
 };
@@ -48,7 +49,9 @@ template <typename T> Result<Quantized<T>> quantize(const Array<T> &x, const Qua
 /// (data - zero) * scale, one product in T. Errors: the grid of scales or zero points does not fit data.
 template <typename T> Result<Array<T>> dequantize(const Quantized<T> &x);
 
-/// The largest magnitude a storage type is scaled to: 448, 127 or 7.
+inline bool isFloat(QuantStorage storage) { return storage == QuantStorage::F8E4M3 || storage == QuantStorage::F8E5M2; }
+
+/// The largest magnitude a storage type is scaled to: 448, 57344, 127 or 7.
 double largest(QuantStorage storage);
 
 /// The integer part of a product of integers, to the bit: what a kernel holds in int32 before it multiplies by

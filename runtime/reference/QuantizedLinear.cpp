@@ -33,7 +33,7 @@ template <typename T> Result<Product> productOf(const char *op, const Quantized<
   return Product{*gx, *gw, {ends.begin(), ends.end()}};
 }
 
-bool isInteger(const QuantScheme &scheme) { return scheme.storage != QuantStorage::F8E4M3; }
+bool isInteger(const QuantScheme &scheme) { return !isFloat(scheme.storage); }
 
 template <typename T> T zeroAt(const Quantized<T> &q, int64_t index) { return q.zero.present() ? q.zero.data[index] : T(0); }
 

@@ -23,6 +23,8 @@ Format formatOf(Rounding kind) {
     return {11, -14, 65504.0, false};
   case Rounding::F8E4M3:
     return {4, -6, 448.0, true};
+  case Rounding::F8E5M2:
+    return {3, -14, 57344.0, true};
   case Rounding::F32:
   case Rounding::Exact:
     break;
@@ -74,6 +76,8 @@ const char *toString(Rounding kind) {
     return "f16";
   case Rounding::F8E4M3:
     return "f8E4M3FN";
+  case Rounding::F8E5M2:
+    return "f8E5M2";
   }
   return "?";
 }

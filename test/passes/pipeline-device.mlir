@@ -20,7 +20,7 @@
 // TILE: gpu.module @test_gpu {
 // TILE: llvm.func @[[SPLIT]](
 
-// CHECK: rt.module @test_gpu_host target "test-gpu" abi 3
+// CHECK: rt.module @test_gpu_host target "test-gpu" abi 4
 // CHECK-NOT: rt.launch_range
 // CHECK: rt.program @prefill_t32
 // CHECK: rt.launch_grid @embed_{{.*}} site "embed"

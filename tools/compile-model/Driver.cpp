@@ -136,6 +136,7 @@ private:
     progress.show("importing");
     ImportOptions importOptions;
     importOptions.computeType = options.dtype == ComputeType::F32 ? DType::F32 : DType::BF16;
+    importOptions.kvCache = kvCache();
     Result<OwningOpRef<ModuleOp>> module = importModel(context, *model, importOptions);
     if (!module)
       return module.error();
@@ -204,6 +205,13 @@ private:
       return stage.name == "tile" && line.opList ? ops.collect(scheduled) : Status();
     };
     return runPipeline(module, options, request);
+  }
+
+  /// "auto" is what the checkpoint asks.
+  KvCacheType kvCache() const {
+    const std::string &type = options.kvCacheDtype;
+    bool asked = type == "auto" && model->config.quant && model->config.quant->fp8Cache;
+    return type == "fp8_e5m2" ? KvCacheType::F8E5M2 : asked || type == "fp8_e4m3" ? KvCacheType::F8E4M3 : KvCacheType::Plain;
   }
 
   ArtifactInfo info() const {

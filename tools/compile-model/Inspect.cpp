@@ -67,6 +67,25 @@ void printSchemes(std::ostream &os, const Json &tensors) {
     os << "    " << key.first << ": " << sum.weights << " in " << key.second << ", " << sum.bytes << " MiB\n";
 }
 
+/// What a token costs in a layer, and how its row is stored.
+void printCache(std::ostream &os, const Json &m) {
+  const Json &kv = m["kv"];
+  os << "cache    " << field(kv, "layers") << " layers, pages of " << field(kv, "page_tokens") << " tokens, rows of " << field(kv, "row_elems")
+     << " numbers in " << field(kv, "dtype");
+  if (kv.contains("latent") && kv["latent"].is_object())
+    os << ", latent (" << field(kv["latent"], "lanes") << ") as " << field(kv["latent"], "codes") << " with a f32 scale per token";
+  for (const Json &target : m["targets"]) {
+    auto memory = target.find("memory");
+    if (memory == target.end() || !memory->is_object() || !memory->contains("kv_page") || !(*memory)["kv_page"].is_number_unsigned() ||
+        !kv.contains("layers") || !kv["layers"].is_number_unsigned() || !kv.contains("page_tokens") || !kv["page_tokens"].is_number_unsigned())
+      continue;
+    uint64_t tokens = kv["layers"].get<uint64_t>() * kv["page_tokens"].get<uint64_t>();
+    os << ": " << (*memory)["kv_page"].get<uint64_t>() / std::max<uint64_t>(tokens, 1) << " bytes a token and layer";
+    break;
+  }
+  os << "\n";
+}
+
 void printTarget(std::ostream &os, const Json &target) {
   os << "target   " << field(target, "name") << ":";
   if (target.contains("device"))
@@ -111,6 +130,7 @@ Result<std::string> inspectArtifact(const std::string &folder) {
   for (const auto &[key, value] : m["config"].items())
     os << key << " " << field(m["config"], key.c_str()) << "  ";
   os << "\n";
+  printCache(os, m);
   for (const Json &target : m["targets"])
     printTarget(os, target);
   os << m["ignored"].size() << " checkpoint tensors ignored, " << m["taps"].size() << " taps\n";

@@ -42,6 +42,7 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("--quant", o.quant, "Which schemes weights and activations get: " + quantize::Policy::builtInNames());
   app.add_option("--quant-config", o.quantConfig, "A JSON file that says it per module instead");
   app.add_option("--quant-algo", o.quantAlgo, "How weights are quantised: " + quantize::algorithmNames());
+  app.add_option("--kv-cache-dtype", o.kvCacheDtype, "How the cache stores latents: auto (what the checkpoint asks, else --dtype), bf16, fp8_e4m3 or fp8_e5m2 (a scale per token)");
   app.add_option("--determinism", texts.determinism, "batch: a request has the same bits alone and among others; run: less strict");
   app.add_option("--max-batch", o.maxBatch, "Sequences of a step");
   app.add_option("--max-model-len", o.maxModelLen, "Tokens of a sequence, prompt and answer");
@@ -113,6 +114,15 @@ Status checkQuant(const CompileOptions &options, const std::vector<std::string> 
   return {};
 }
 
+Status checkKvCache(const CompileOptions &options) {
+  const std::string &type = options.kvCacheDtype;
+  if (type != "auto" && type != "bf16" && type != "fp8_e4m3" && type != "fp8_e5m2")
+    return usageError("--kv-cache-dtype: expected auto, bf16, fp8_e4m3 or fp8_e5m2, got '" + printable(type) + "'");
+  if (type == "bf16" && options.dtype == ComputeType::F32)
+    return unsupportedError("--kv-cache-dtype: expected auto, fp8_e4m3 or fp8_e5m2 with --dtype=f32, got bf16: plain rows have the compute type");
+  return {};
+}
+
 Status check(CommandLine &line, const Texts &texts) {
   Result<ComputeType> dtype = parseComputeType(texts.dtype);
   if (!dtype)
@@ -130,6 +140,8 @@ Status check(CommandLine &line, const Texts &texts) {
   if (Status s = checkTargets(line, texts); !s)
     return s;
   if (Status s = checkQuant(line.compile, line.targets); !s)
+    return s;
+  if (Status s = checkKvCache(line.compile); !s)
     return s;
   return checkStages(line);
 }

@@ -98,8 +98,15 @@ template <typename T> Result<std::shared_ptr<Cache<T>>> makeCache(ir::KvType typ
   Result<Rounding> elem = roundingOf(type.getElem());
   if (!elem)
     return elem.error();
+  reference::CacheStorage storage{*elem, {}};
+  if (type.getScheme()) {
+    Result<reference::QuantScheme> scheme = schemeOf(llvm::cast<ir::BlockedAttr>(type.getScheme()));
+    if (!scheme)
+      return scheme.error();
+    storage.scheme = *scheme;
+  }
   std::vector<int64_t> fields{type.getLatent(), type.getRope()};
-  auto cache = std::make_shared<Cache<T>>(type.getLayers(), batch.pages(), fields, reference::CacheStorage{*elem, {}});
+  auto cache = std::make_shared<Cache<T>>(type.getLayers(), batch.pages(), fields, storage);
   SeqMeta all = batch.everything();
   for (int64_t layer = 0; layer < type.getLayers(); ++layer) {
     std::vector<Array<T>> rows{Array<T>({all.tokens(), fields[0]}), Array<T>({all.tokens(), fields[1]})};

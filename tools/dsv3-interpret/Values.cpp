@@ -19,12 +19,16 @@ Result<Rounding> roundingOf(mlir::Type elem) {
     return Rounding::F16;
   if (llvm::isa<mlir::Float8E4M3FNType>(elem))
     return Rounding::F8E4M3;
-  return unsupportedError("expected numbers of type f64, f32, bf16, f16 or f8E4M3FN, got " + textOf(elem));
+  if (llvm::isa<mlir::Float8E5M2Type>(elem))
+    return Rounding::F8E5M2;
+  return unsupportedError("expected numbers of type f64, f32, bf16, f16, f8E4M3FN or f8E5M2, got " + textOf(elem));
 }
 
 static std::optional<reference::QuantStorage> storageOf(mlir::Type type) {
   if (llvm::isa<mlir::Float8E4M3FNType>(type))
     return reference::QuantStorage::F8E4M3;
+  if (llvm::isa<mlir::Float8E5M2Type>(type))
+    return reference::QuantStorage::F8E5M2;
   if (type.isInteger(8))
     return reference::QuantStorage::I8;
   return type.isInteger(4) ? std::optional(reference::QuantStorage::I4) : std::nullopt;
@@ -38,7 +42,7 @@ Result<reference::QuantScheme> schemeOf(ir::BlockedAttr attr) {
   if (!scale)
     return scale.error();
   if (block.empty() || block.size() > 2 || !storage)
-    return unsupportedError("expected f8E4M3FN, i8 or i4 numbers in blocks of two dims, got a scheme of storage " + textOf(attr.getStorage()));
+    return unsupportedError("expected f8E4M3FN, f8E5M2, i8 or i4 numbers in blocks of two dims, got a scheme of storage " + textOf(attr.getStorage()));
   return reference::QuantScheme{*storage, block.size() == 2 ? size(block[0]) : 1, size(block.back()), attr.getPow2Scale(), *scale,
                                 bool(attr.getZero())};
 }

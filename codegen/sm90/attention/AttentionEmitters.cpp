@@ -66,6 +66,8 @@ public:
       return llvm::formatv("cached rows of {0} + {1} lanes in pages of {2}, expected 512 + 64 in pages of 64", kv.getLatent(), kv.getRope(),
                            kv.getPage())
           .str();
+    if (kv.getScheme())
+      return "the cache's latent stands as codes, expected plain rows";
     if (!kv.getElem().isBF16())
       return llvm::formatv("the cache is {0}, expected bf16", kv.getElem()).str();
     return notBf16(op, {{0, "q_latent"}, {1, "q_rope"}, {6, "out"}});

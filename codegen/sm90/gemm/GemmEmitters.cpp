@@ -230,6 +230,8 @@ public:
     ir::KvType kv = cast<ir::KvType>(expand.getKv().getType());
     if (!expand.getKeyRows())
       return "keys are transposed, and this kernel writes a row per key";
+    if (kv.getScheme())
+      return "the cache's latent stands as codes, expected plain rows";
     if (kv.getPage() != KvExpandSpec::kPage || !kv.getElem().isBF16())
       return "the cache has pages of " + std::to_string(kv.getPage()) + " rows, or is not bf16: expected 64 rows of bf16";
     if (kv.getLatent() % 64 || kv.getRope() % 8)

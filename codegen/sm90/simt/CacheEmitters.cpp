@@ -1,4 +1,5 @@
 // Rotary embedding, and the kernel that writes the paged cache.
+#include "codegen/sm90/simt/CodeRows.h"
 #include "codegen/sm90/simt/RowNorm.h"
 
 using namespace mlir;
@@ -142,30 +143,53 @@ protected:
     ir::KvType kv = append.getKv().getType();
     RowNorm norm = plan(op);
     Rows x = rows(k, refs, op, 0), gamma = rows(k, refs, op, 1);
-    int64_t bytes = elemBytes(kv.getElem()), rowBytes = (kv.getLatent() + kv.getRope()) * bytes;
     Value token = k.block(), layer = k.param(refs.size());
     k.when(k.lt(token, rowCount(k, append.getKvA())), [&] {
       Value slot = k.loadScalar(k.i64, k.element(k.param(refs.of(3) + 1), token, 8), /*readOnly=*/true);
       k.when(k.ge(slot, k.cint(k.i64, 0)), [&] { // the same in all threads of the block
         Value start = k.at(k.param(refs.of(4)), k.mul(layer, k.scalar(DSV3_SCALAR_KV_LAYER_STRIDE)));
-        Value row = k.element(start, slot, rowBytes), source = x.at(k, token);
+        Value page = k.element(start, k.div(slot, kv.getPage()), kv.getPageBytes()), place = k.rem(slot, kv.getPage());
+        Value row = k.element(page, place, kv.getLatentPitch()), source = x.at(k, token);
+        Value key = k.element(k.at(page, kv.getRopeAt()), place, kv.getRopePitch());
         SmallVector<Lanes> values = norm.load(k, x, source), g = norm.load(k, gamma, gamma.base);
-        rotateKey(k, op, refs, norm.threads, x, source, row);
+        rotateKey(k, op, refs, norm.threads, x, source, key);
         norm.apply(k, values, norm.scale(k, values), g);
-        norm.store(k, values, kv.getElem(), row);
+        if (!kv.getScheme())
+          return norm.store(k, values, kv.getElem(), row);
+        storeCodes(k, norm, kv, values, row, k.element(k.at(page, kv.getScaleAt()), place, 4));
       });
     });
   }
 
 private:
-  static void rotateKey(SimtBuilder &k, Operation *op, const RefMap &refs, int64_t threads, const Rows &x, Value source, Value row) {
+  /// One scale for the row, rounded to the cache's element type first: ir::KvType says which. Zeros behind the row's end
+  /// are below any magnitude.
+  static void storeCodes(SimtBuilder &k, const RowNorm &norm, ir::KvType kv, SmallVector<Lanes> &values, Value row, Value scaleAddress) {
+    Value most = k.cf(k.f32, 0);
+    for (Lanes &lanes : values) {
+      lanes = k.roundTo(kv.getElem(), lanes);
+      for (Value v : lanes)
+        most = k.fmax(most, k.magnitude(v));
+    }
+    most = k.maxBlock(most, norm.threads > SimtBuilder::kWarp ? k.shared(norm.threads / SimtBuilder::kWarp * 4) : Value());
+    Value scale = codeScale(k, kv.getCodes(), most);
+    k.when(k.eq(k.thread(), k.idx(0)), [&] { k.store(scale, scaleAddress); });
+    norm.forVectors(k, [&](int64_t i, Value lane) {
+      Lanes numbers;
+      for (Value v : values[size_t(i)])
+        numbers.push_back(k.fdiv(v, scale));
+      k.storeF8(kv.getCodes(), numbers, k.element(row, lane, 1));
+    });
+  }
+
+  static void rotateKey(SimtBuilder &k, Operation *op, const RefMap &refs, int64_t threads, const Rows &x, Value source, Value key) {
     auto append = cast<kernel::KvAppendOp>(op);
     ir::KvType kv = append.getKv().getType();
     Rotation rotation(append.getRope(), alignment(op));
     Rows table = rows(k, refs, op, 2);
     Value position = k.loadScalar(k.i32, k.element(k.param(refs.of(3)), k.block(), 4), /*readOnly=*/true);
-    Value from = k.at(source, kv.getLatent() * elemBytes(x.elem)), to = k.at(row, kv.getLatent() * elemBytes(kv.getElem()));
-    auto rotate = [&](Value item) { rotation.rotate(k, item, table.at(k, position), x, from, kv.getElem(), to); };
+    Value from = k.at(source, kv.getLatent() * elemBytes(x.elem));
+    auto rotate = [&](Value item) { rotation.rotate(k, item, table.at(k, position), x, from, kv.getElem(), key); };
     if (rotation.items() <= threads)
       return k.when(k.lt(k.thread(), k.idx(rotation.items())), [&] { rotate(k.thread()); });
     k.loop(k.thread(), k.idx(rotation.items()), threads, rotate);

@@ -1,5 +1,7 @@
 #include "codegen/sm90/simt/SimtBuilder.h"
 
+#include <limits>
+
 #include "runtime/core/Abi.h"
 
 using namespace mlir;
@@ -137,14 +139,40 @@ void SimtBuilder::storeF32(Type elem, ArrayRef<Value> lanes, Value address) {
   storeWords(words, address);
 }
 
-void SimtBuilder::storeE4M3(ArrayRef<Value> lanes, Value address) {
+void SimtBuilder::storeE4M3(ArrayRef<Value> lanes, Value address) { storeF8(mlir::Float8E4M3FNType::get(b.getContext()), lanes, address); }
+
+void SimtBuilder::storeF8(Type codes, ArrayRef<Value> lanes, Value address) {
+  StringRef convert = mlir::isa<mlir::Float8E5M2Type>(codes) ? "llvm.nvvm.ff.to.e5m2x2.rn" : "llvm.nvvm.ff.to.e4m3x2.rn";
   SmallVector<Value> words;
   auto pair = [&](size_t i) { // the first argument becomes the upper byte
-    return arith::ExtUIOp::create(b, i32, intrinsic(i16, "llvm.nvvm.ff.to.e4m3x2.rn", {lanes[i + 1], lanes[i]}));
+    return arith::ExtUIOp::create(b, i32, intrinsic(i16, convert, {lanes[i + 1], lanes[i]}));
   };
+  if (lanes.size() % 4) {
+    for (auto [i, v] : llvm::enumerate(lanes))
+      store(arith::TruncIOp::create(b, i8, intrinsic(i16, convert, {v, v})), at(address, int64_t(i)));
+    return;
+  }
   for (size_t i = 0; i < lanes.size(); i += 4)
     words.push_back(bitOr(pair(i), shl(pair(i + 2), 16)));
   storeWords(words, address);
+}
+
+Lanes SimtBuilder::loadF8(Type codes, Value address, int64_t n, bool readOnly) {
+  const bool e5m2 = mlir::isa<mlir::Float8E5M2Type>(codes);
+  Lanes lanes;
+  for (Value word : loadI32(address, n / 4, readOnly))
+    for (int64_t i = 0; i < 4; ++i) {
+      Value high = bitAnd(i > 1 ? shr(word, 8 * (i - 1)) : shl(word, 8 * (1 - i)), cint(i32, 0xff00)); // the byte at 15..8
+      // E5M2 is the upper half of a binary16; E4M3 is one times 256 once its exponent and mantissa move down by a bit.
+      Value half = e5m2 ? high : bitOr(bitAnd(high, cint(i32, 0x8000)), shr(bitAnd(high, cint(i32, 0x7f00)), 1));
+      Value value = arith::ExtFOp::create(b, f32, arith::BitcastOp::create(b, b.getF16Type(), arith::TruncIOp::create(b, i16, half).getResult()).getResult());
+      if (!e5m2) {
+        Value isNan = eq(bitAnd(high, cint(i32, 0x7f00)), cint(i32, 0x7f00));
+        value = select(isNan, cf(f32, std::numeric_limits<double>::quiet_NaN()), fmul(value, cf(f32, 256)));
+      }
+      lanes.push_back(value);
+    }
+  return lanes;
 }
 
 Value SimtBuilder::toE4M3(Value v) { return arith::TruncIOp::create(b, i8, intrinsic(i16, "llvm.nvvm.ff.to.e4m3x2.rn", {v, v})); }

@@ -53,6 +53,10 @@ public:
   void storeF32(Type elem, ArrayRef<Value> lanes, Value address);
   /// Rounds to f8E4M3FN, at most 448 in magnitude, and stores a multiple of four.
   void storeE4M3(ArrayRef<Value> lanes, Value address);
+  /// Rounds to f8E4M3FN or f8E5M2 (`codes`), at most its largest finite value in magnitude, and stores.
+  void storeF8(Type codes, ArrayRef<Value> lanes, Value address);
+  /// `n` codes, a multiple of four at an address aligned to min(16, n), as float32: exactly, NaN stays.
+  Lanes loadF8(Type codes, Value address, int64_t n, bool readOnly = false);
   /// The same of one value, as i8.
   Value toE4M3(Value v);
   /// Consecutive 32-bit integers, as loadF32.

@@ -108,6 +108,7 @@ void addSimtEmitters(KernelRegistry &r) {
   addRouteEmitters90(r);
   addPlanEmitters90(r);
   addQuantEmitters90(r);
+  addCodeEmitters90(r);
   addSampleEmitters90(r);
 }
 

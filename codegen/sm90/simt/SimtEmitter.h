@@ -73,6 +73,7 @@ void addExpertEmitters90(KernelRegistry &);
 void addRouteEmitters90(KernelRegistry &);
 void addPlanEmitters90(KernelRegistry &);
 void addQuantEmitters90(KernelRegistry &);
+void addCodeEmitters90(KernelRegistry &); // behind them: rows with one scale
 void addSampleEmitters90(KernelRegistry &);
 
 } // namespace dsv3::codegen

@@ -25,7 +25,7 @@ namespace {
 /// A scheduled module: one kernel with three parameters behind the scalars, launched as `params`, `shape` says.
 std::string moduleText(const std::string &params, const std::string &shape = "grid [2, 1, 1] block 128 smem 1024 cluster 1") {
   return R"(module attributes {dsv3.target = #target.gpu<"test-gpu", sm_count = 4, smem = 65536, has = ["tma"]>} {
-    rt.module @test_gpu_host target "test-gpu" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+    rt.module @test_gpu_host target "test-gpu" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
       rt.pool weights size 4096
       rt.pool kv size 0
       rt.pool arena size 1024

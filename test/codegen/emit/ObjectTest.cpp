@@ -66,7 +66,7 @@ const char *const kForeign = R"(
 
 std::string moduleText(const std::string &kernel) {
   return "module @avx2 {" + kernel + "}\n" + R"(
-    rt.module @x86_64 target "x86-64" abi 3 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+    rt.module @x86_64 target "x86-64" abi 4 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
       rt.pool weights size 4096
       rt.pool kv size 0
       rt.pool arena size 256
@@ -188,7 +188,7 @@ TEST_F(Objects, TablesAndProgramsArrive) {
 }
 
 const char *const kDevice = R"(
-  rt.module @sm_90a_host target "sm_90a" abi 3 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+  rt.module @sm_90a_host target "sm_90a" abi 4 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
     rt.pool weights size 4096
     rt.pool kv size 0
     rt.pool arena size 256

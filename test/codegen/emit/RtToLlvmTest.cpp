@@ -61,7 +61,7 @@ TEST(AbiTypes, AgreeWithTheHeader) {
                 AT(dsv3_module_desc, n_programs), AT(dsv3_module_desc, n_kernels), AT(dsv3_module_desc, n_fields),
                 AT(dsv3_module_desc, n_taps), AT(dsv3_module_desc, max_tokens), AT(dsv3_module_desc, max_seqs),
                 AT(dsv3_module_desc, max_pages), AT(dsv3_module_desc, kv_layers), AT(dsv3_module_desc, kv_page_tokens),
-                AT(dsv3_module_desc, kv_row_elems), AT(dsv3_module_desc, kv_elem), AT(dsv3_module_desc, reserved),
+                AT(dsv3_module_desc, kv_row_elems), AT(dsv3_module_desc, kv_elem), AT(dsv3_module_desc, kv_page_bytes),
                 AT(dsv3_module_desc, pool_bytes), AT(dsv3_module_desc, programs), AT(dsv3_module_desc, kernels),
                 AT(dsv3_module_desc, fields), AT(dsv3_module_desc, taps)});
 }

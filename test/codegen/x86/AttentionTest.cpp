@@ -89,6 +89,7 @@ struct DecodeCase {
   int64_t heads, latent, rope;
   Elem q, cache, out;
   double spread = 1;
+  Codes codes = Codes::None;
 };
 class AttnDecodeTest : public ::testing::TestWithParam<DecodeCase> {};
 
@@ -96,14 +97,14 @@ TEST_P(AttnDecodeTest, MatchesReferenceAloneAndAmongOthers) {
   DecodeCase c = GetParam();
   int64_t before = 12; // q_rope is a view at lane 12 of [before | rope]
   std::string l = tensorText({160, c.heads, c.latent}, c.q), source = tensorText({160, c.heads, before + c.rope}, c.q);
-  std::string r = tensorText({160, c.heads, c.rope}, c.q), o = tensorText({160, c.heads, c.latent}, c.out), kv = cacheText(c.latent, c.rope, c.cache);
+  std::string r = tensorText({160, c.heads, c.rope}, c.q), o = tensorText({160, c.heads, c.latent}, c.out), kv = cacheText(c.latent, c.rope, c.cache, c.codes);
   auto kernel = Kernel::compile("%l: " + l + ", %x: " + source + ", %kv: " + kv + ", %s: !dsv3.seq",
                                 "%q = kernel.view %x at 12 : " + source + " -> " + r + "\n%o = kernel.empty : " + o +
                                     "\n%y = kernel.attn_decode ins(%l, %q, %kv[1], %s : " + l + ", " + r + ", " + kv + ") outs(%o : " + o +
                                     ") scale 0.125 site \"s\"");
   ASSERT_TRUE(kernel);
   Sequences s({{0, 1}, {62, 1}, {63, 1}, {64, 1}, {199, 1}}), alone({{0, 1}, {62, 1}}); // contexts 1, 63, 64, 65, 200
-  TestCache cache(s, c.latent, c.rope, c.cache, 3);
+  TestCache cache(s, c.latent, c.rope, c.cache, 3, c.codes);
   Array<double> ql = randomValues({5, c.heads, c.latent}, c.q, 1, c.spread), qr = randomValues({5, c.heads, before + c.rope}, c.q, 2, c.spread);
   Array<double> ref = *reference::latentAttention(ql, lanes(qr, before, c.rope), cache.cache, kLayer, s.meta, 0.125);
   Buffer whole(0);
@@ -132,7 +133,9 @@ INSTANTIATE_TEST_SUITE_P(Forms, AttnDecodeTest,
                          ::testing::Values(DecodeCase{3, 96, 32, Elem::F32, Elem::F32, Elem::F32},
                                            DecodeCase{16, 512, 64, Elem::BF16, Elem::BF16, Elem::BF16},
                                            DecodeCase{2, 40, 10, Elem::BF16, Elem::BF16, Elem::F32},
-                                           DecodeCase{4, 96, 32, Elem::F32, Elem::BF16, Elem::F32, 100}));
+                                           DecodeCase{4, 96, 32, Elem::F32, Elem::BF16, Elem::F32, 100},
+                                           DecodeCase{16, 512, 64, Elem::BF16, Elem::BF16, Elem::BF16, 1, Codes::E4M3},
+                                           DecodeCase{2, 40, 10, Elem::F32, Elem::F32, Elem::F32, 1, Codes::E5M2}));
 
 } // namespace
 } // namespace dsv3::codegen::test

@@ -21,8 +21,44 @@ struct AppendCase {
   Dims dims;
   Elem x, cache;
   bool interleaved;
+  Codes codes = Codes::None;
 };
 class KvAppendTest : public ::testing::TestWithParam<AppendCase> {};
+
+/// Codes and scales to the bit, but for what float32 instead of double makes of a norm: nothing, with these seeds.
+void expectCodes(const Kernel &kernel, const Buffers &inputs, const Step &step, const PageLayout &layout, const std::vector<int64_t> &slots,
+                 const Array<double> &latent, const Array<double> &key, Elem elem) {
+  forEachRun(kernel, [&](const Code &code, Split split) {
+    Buffer cache(kLayers * step.layerStride, 0x7b);
+    Buffers buffers = inputs;
+    kernel.run(code, buffers.add(cache).list, step, split);
+    char *layer = static_cast<char *>(cache.data()) + kLayer * step.layerStride;
+    for (size_t t = 0; t < slots.size(); ++t) {
+      if (slots[t] < 0)
+        continue;
+      int64_t token = slots[t] % 64;
+      char *page = layer + slots[t] / 64 * layout.bytes();
+      Array<double> row = firstRows(latent, int64_t(t) + 1);
+      row.data.erase(row.data.begin(), row.data.end() - layout.latent);
+      row.shape = {1, layout.latent};
+      CodedRow want(Buffer::of(row, elem).values(row.shape, elem), layout.codes);
+      float scale;
+      std::memcpy(&scale, page + layout.scaleAt(token), sizeof scale);
+      EXPECT_EQ(scale, want.scale) << code.variant;
+      EXPECT_EQ(std::memcmp(page + layout.latentAt(token), want.codes.data(), want.codes.size()), 0) << code.variant << " token " << t;
+      Buffer rope(layout.rope * layout.elemBytes);
+      std::memcpy(rope.data(), page + layout.ropeAt(token), size_t(layout.rope * layout.elemBytes));
+      Array<double> wantKey = lanes(firstRows(key, int64_t(t) + 1), 0, layout.rope);
+      wantKey.data.erase(wantKey.data.begin(), wantKey.data.end() - layout.rope);
+      wantKey.shape = {1, layout.rope};
+      EXPECT_LE(rowError(rope.values({1, layout.rope}, elem), wantKey), 3e-3) << code.variant;
+      for (auto [at, n] : {std::pair{layout.latentAt(token), layout.latent}, {layout.ropeAt(token), layout.rope * layout.elemBytes}, {layout.scaleAt(token), int64_t(4)}})
+        std::memset(page + at, 0x7b, size_t(n));
+    }
+    Buffer untouched(kLayers * step.layerStride, 0x7b);
+    EXPECT_EQ(std::memcmp(cache.data(), untouched.data(), size_t(kLayers * step.layerStride)), 0) << code.variant << ": wrote another row";
+  });
+}
 
 TEST_P(KvAppendTest, WritesRowsOfTokensWithASlot) {
   AppendCase c = GetParam();
@@ -31,7 +67,7 @@ TEST_P(KvAppendTest, WritesRowsOfTokensWithASlot) {
   bool interleaved = c.interleaved;
   int64_t row = d.latent + d.rope, wide = row + 20, tokens = 7; // kv_a is a view at lane 20
   std::string source = tensorText({160, wide}, xe), xt = tensorText({160, row}, xe), gt = tensorText({d.latent}, xe), tt = tensorText({64, d.rope}, Elem::F32);
-  std::string kv = cacheText(d.latent, d.rope, ce);
+  std::string kv = cacheText(d.latent, d.rope, ce, c.codes);
   std::string rope = "#dsv3.rope<dims = " + std::to_string(d.rope) + ", theta = 10000.0, interleaved = " + (interleaved ? "true" : "false") + ">";
   auto kernel = Kernel::compile("%x: " + source + ", %g: " + gt + ", %t: " + tt + ", %s: !dsv3.seq, %kv: " + kv,
                                 "%a = kernel.view %x at 20 : " + source + " -> " + xt + "\n%r = kernel.kv_append ins(%a, %g, %t, %s : " + xt + ", " + gt +
@@ -54,7 +90,10 @@ TEST_P(KvAppendTest, WritesRowsOfTokensWithASlot) {
   Array<double> key = *reference::rope(lanes(kvA, d.latent, d.rope), Ids({tokens}, positions), angles, 0, interleaved);
   Buffer xb = Buffer::of(x, xe), gb = Buffer::of(gamma, xe), tb = Buffer::of(table, Elem::F32), pb = Buffer::of(positions), sb = Buffer::of(slots);
   Step step{tokens};
-  step.layerStride = kPoolPages * 64 * row * bytesOf(ce);
+  PageLayout layout{d.latent, d.rope, bytesOf(ce), c.codes};
+  step.layerStride = kPoolPages * layout.bytes();
+  if (c.codes != Codes::None)
+    return expectCodes(*kernel, Buffers().add(xb).add(gb).add(tb).add(pb).add(sb), step, layout, slots, latent, key, ce);
   forEachRun(*kernel, [&](const Code &code, Split split) {
     Buffer cache(kLayers * step.layerStride, 0x7b);
     kernel->run(code, Buffers().add(xb).add(gb).add(tb).add(pb).add(sb).add(cache).list, step, split);
@@ -76,7 +115,41 @@ TEST_P(KvAppendTest, WritesRowsOfTokensWithASlot) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, KvAppendTest,
                          ::testing::Values(AppendCase{kSmall, Elem::F32, Elem::F32, true}, AppendCase{kFull, Elem::BF16, Elem::BF16, true},
-                                           AppendCase{kOdd, Elem::F32, Elem::BF16, false}, AppendCase{kOdd, Elem::BF16, Elem::F32, true}));
+                                           AppendCase{kOdd, Elem::F32, Elem::BF16, false}, AppendCase{kOdd, Elem::BF16, Elem::F32, true},
+                                           AppendCase{kFull, Elem::BF16, Elem::BF16, true, Codes::E4M3}, AppendCase{kFull, Elem::BF16, Elem::BF16, true, Codes::E5M2},
+                                           AppendCase{kOdd, Elem::BF16, Elem::F32, false, Codes::E4M3}, AppendCase{kOdd, Elem::F32, Elem::BF16, true, Codes::E5M2}));
+
+/// Rows of zeros have scale 1; neighbours 1000 times apart keep scales of their own.
+TEST(KvAppendCodes, ScalesAreATokensOwn) {
+  constexpr int64_t latent = 96, rope = 32, row = latent + rope;
+  std::string xt = tensorText({160, row}, Elem::F32), gt = tensorText({latent}, Elem::F32), tt = tensorText({64, rope}, Elem::F32);
+  std::string kv = cacheText(latent, rope, Elem::F32, Codes::E4M3);
+  // An eps far above the rows' squares: the norm keeps their ratios.
+  auto kernel = Kernel::compile("%x: " + xt + ", %g: " + gt + ", %t: " + tt + ", %s: !dsv3.seq, %kv: " + kv,
+                                "%r = kernel.kv_append ins(%x, %g, %t, %s : " + xt + ", " + gt + ", " + tt + ") outs(%kv[1] : " + kv +
+                                    ") eps 1.0e+12 #dsv3.rope<dims = 32, theta = 10000.0, interleaved = true> site \"s\"");
+  ASSERT_TRUE(kernel);
+  Array<double> x = randomValues({3, row}, Elem::F32, 5), gamma({latent}), table({64, rope});
+  std::fill(gamma.data.begin(), gamma.data.end(), 1e6);
+  for (int64_t i = 0; i < row; ++i)
+    x.row(1)[i] = x.row(0)[i] * 1024, x.row(2)[i] = 0;
+  Buffer xb = Buffer::of(x, Elem::F32), gb = Buffer::of(gamma, Elem::F32), tb = Buffer::of(table, Elem::F32), pb = Buffer::of(std::vector<int32_t>{0, 1, 2}),
+         sb = Buffer::of(std::vector<int64_t>{64, 65, 66});
+  PageLayout layout{latent, rope, 4, Codes::E4M3};
+  Step step{3};
+  step.layerStride = kPoolPages * layout.bytes();
+  forEachRun(*kernel, [&](const Code &code, Split split) {
+    Buffer cache(kLayers * step.layerStride, 0x7b);
+    kernel->run(code, Buffers().add(xb).add(gb).add(tb).add(pb).add(sb).add(cache).list, step, split);
+    char *page = static_cast<char *>(cache.data()) + kLayer * step.layerStride + layout.bytes();
+    float scales[3];
+    std::memcpy(scales, page + layout.scaleAt(0), sizeof scales);
+    EXPECT_NEAR(scales[1] / scales[0], 1024, 0.1) << code.variant;
+    EXPECT_EQ(scales[2], 1.0f) << code.variant;
+    EXPECT_EQ(std::memcmp(page + layout.latentAt(0), page + layout.latentAt(1), size_t(latent)), 0) << code.variant;
+    EXPECT_EQ(std::string(page + layout.latentAt(2), size_t(latent)), std::string(size_t(latent), '\0')) << code.variant;
+  });
+}
 
 //===-- kv_expand ---------------------------------------------------------===//
 
@@ -84,6 +157,7 @@ struct ExpandCase {
   Dims dims;
   Elem cache, out;
   const char *weight; ///< "f32", "bf16", "fp8"
+  Codes codes = Codes::None;
 };
 class KvExpandTest : public ::testing::TestWithParam<ExpandCase> {};
 
@@ -100,13 +174,13 @@ TEST_P(KvExpandTest, MatchesReference) {
   std::string kind = c.weight;
   Weight wk = weightOf(kind, {d.heads, d.nope, d.latent}, 1), wv = weightOf(kind, {d.heads, d.v, d.latent}, 2);
   int64_t capacity = capacities().kblocks, lanesOfKey = d.nope + d.rope;
-  std::string kv = cacheText(d.latent, d.rope, ce), kt = tensorText({capacity, d.heads, lanesOfKey, 64}, oe), vt = tensorText({capacity, d.heads, 64, d.v}, oe);
+  std::string kv = cacheText(d.latent, d.rope, ce, c.codes), kt = tensorText({capacity, d.heads, lanesOfKey, 64}, oe), vt = tensorText({capacity, d.heads, 64, d.v}, oe);
   auto kernel = Kernel::compile("%kv: " + kv + ", %wk: " + wk.type + ", %wv: " + wv.type + ", %s: !dsv3.seq",
                                 "%k0 = kernel.empty : " + kt + "\n%v0 = kernel.empty : " + vt + "\n%k, %v = kernel.kv_expand ins(%kv[1], %wk, %wv, %s : " +
                                     kv + ", " + wk.type + ", " + wv.type + ") outs(%k0, %v0 : " + kt + ", " + vt + ") site \"s\" -> " + kt + ", " + vt);
   ASSERT_TRUE(kernel);
   Sequences s({{0, 1}, {40, 23}, {63, 1}, {60, 5}, {170, 30}}); // contexts 1, 63, 64, 65, 200
-  TestCache cache(s, d.latent, d.rope, ce, 3);
+  TestCache cache(s, d.latent, d.rope, ce, 3, c.codes);
   auto ref = *reference::expandKeys(cache.cache, kLayer, wk.values, wv.values, s.meta);
   std::vector<Buffer> k = kernel->pack(1, wk), v = kernel->pack(2, wv);
   Step step = s.step;
@@ -135,7 +209,9 @@ TEST_P(KvExpandTest, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, KvExpandTest,
                          ::testing::Values(ExpandCase{kSmall, Elem::F32, Elem::F32, "f32"}, ExpandCase{kFull, Elem::BF16, Elem::BF16, "bf16"},
-                                           ExpandCase{kOdd, Elem::BF16, Elem::F32, "fp8"}, ExpandCase{kSmall, Elem::BF16, Elem::BF16, "fp8"}));
+                                           ExpandCase{kOdd, Elem::BF16, Elem::F32, "fp8"}, ExpandCase{kSmall, Elem::BF16, Elem::BF16, "fp8"},
+                                           ExpandCase{kFull, Elem::BF16, Elem::BF16, "fp8", Codes::E4M3}, ExpandCase{kFull, Elem::BF16, Elem::BF16, "bf16", Codes::E5M2},
+                                           ExpandCase{kOdd, Elem::F32, Elem::F32, "f32", Codes::E4M3}));
 
 } // namespace
 } // namespace dsv3::codegen::test

@@ -186,7 +186,7 @@ OwningOpRef<ModuleOp> variantModules(ArrayRef<const CpuVariant *> variants, Emit
 
 /// Objects in `folder`, one per variant.
 std::vector<SharedObject> emitObjects(ModuleOp modules, int64_t scratch, const TempFolder &folder) {
-  std::string host = "rt.module @host target \"x86-64\" abi 3 step(tokens 1, seqs 1, pages 1) "
+  std::string host = "rt.module @host target \"x86-64\" abi 4 step(tokens 1, seqs 1, pages 1) "
                      "kv(layers 1, page 64, row 1, f32) {\n  rt.kernel @k key \"k\" refs 1 consts 0 scratch " +
                      std::to_string(scratch) + "\n}";
   OwningOpRef<ModuleOp> hostModule = parseSourceString<ModuleOp>(host, &context());

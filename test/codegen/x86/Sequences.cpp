@@ -1,5 +1,7 @@
 #include "test/codegen/x86/Sequences.h"
 
+#include "runtime/core/DType.h"
+
 #include <gtest/gtest.h>
 
 namespace dsv3::codegen::test {
@@ -54,23 +56,54 @@ void Sequences::add(Buffers &to, const LaunchSignature &signature) const {
     to.add(field(kind));
 }
 
-std::string cacheText(int64_t latent, int64_t rope, Elem elem) {
+std::string cacheText(int64_t latent, int64_t rope, Elem elem, Codes codes) {
+  std::string stored = codes == Codes::None ? "" : codes == Codes::E4M3 ? "f8E4M3FN" : "f8E5M2";
   return "!dsv3.kv<layers = " + std::to_string(kLayers) + ", page = 64, latent = " + std::to_string(latent) + ", rope = " + std::to_string(rope) +
-         ", " + name(elem) + ">";
+         ", " + name(elem) + (stored.empty() ? "" : ", stored #dsv3.blocked<" + stored + ", 1x?, f32>") + ">";
 }
 
-TestCache::TestCache(const Sequences &s, int64_t latent, int64_t rope, Elem elem, uint32_t seed)
-    : cache(kLayers, kPoolPages, {latent, rope}), bytes(kLayers * kPoolPages * 64 * (latent + rope) * bytesOf(elem)) {
-  int64_t rowBytes = (latent + rope) * bytesOf(elem);
+static reference::QuantScheme schemeOf(Codes codes) {
+  return {codes == Codes::E4M3 ? reference::QuantStorage::F8E4M3 : reference::QuantStorage::F8E5M2, 1, 0};
+}
+
+static reference::CacheStorage storageOf(Elem elem, Codes codes) {
+  if (codes == Codes::None)
+    return {};
+  return {elem == Elem::F32 ? reference::Rounding::F32 : reference::Rounding::BF16, schemeOf(codes)};
+}
+
+CodedRow::CodedRow(const Array<double> &row, Codes type) {
+  auto quantised = *reference::quantize(row, schemeOf(type));
+  values = *reference::dequantize(quantised);
+  scale = float(quantised.scale.data[0]);
+  for (double code : quantised.data.data)
+    codes.push_back(type == Codes::E4M3 ? floatToE4m3(float(code)) : floatToE5m2(float(code)));
+}
+
+TestCache::TestCache(const Sequences &s, int64_t latent, int64_t rope, Elem elem, uint32_t seed, Codes codes)
+    : cache(kLayers, kPoolPages, {latent, rope}, storageOf(elem, codes)),
+      bytes(kLayers * kPoolPages * PageLayout{latent, rope, bytesOf(elem), codes}.bytes()) {
+  PageLayout layout{latent, rope, bytesOf(elem), codes};
   for (int64_t q = 0; q < s.meta.seqs(); ++q)
     for (int64_t i = 0; i < s.meta.ctxLen[size_t(q)]; ++i) {
-      int64_t page = s.meta.blockTable[size_t(q)][size_t(i / 64)];
+      int64_t page = s.meta.blockTable[size_t(q)][size_t(i / 64)], token = i % 64;
       // By page and place, so that a row's numbers do not depend on the step.
-      Array<double> row = randomValues({latent + rope}, elem, seed + uint32_t(page * 64 + i % 64));
-      std::copy_n(row.data.begin(), latent + rope, cache.row(kLayer, page, i % 64));
-      Buffer stored = Buffer::of(row, elem);
-      int64_t at = ((kLayer * kPoolPages + page) * 64 + i % 64) * rowBytes;
-      std::memcpy(static_cast<char *>(bytes.data()) + at, stored.data(), size_t(rowBytes));
+      Array<double> row = randomValues({latent + rope}, elem, seed + uint32_t(page * 64 + token));
+      Array<double> first({latent}), rest({rope});
+      std::copy_n(row.data.begin(), latent, first.data.begin());
+      std::copy_n(row.data.begin() + latent, rope, rest.data.begin());
+      char *at = static_cast<char *>(bytes.data()) + (kLayer * kPoolPages + page) * layout.bytes();
+      if (codes == Codes::None) {
+        std::memcpy(at + layout.latentAt(token), Buffer::of(first, elem).data(), size_t(latent * bytesOf(elem)));
+      } else {
+        CodedRow coded(first, codes);
+        first = coded.values;
+        std::memcpy(at + layout.latentAt(token), coded.codes.data(), size_t(latent));
+        std::memcpy(at + layout.scaleAt(token), &coded.scale, sizeof(float));
+      }
+      std::memcpy(at + layout.ropeAt(token), Buffer::of(rest, elem).data(), size_t(rope * bytesOf(elem)));
+      double *to = cache.row(kLayer, page, token);
+      std::copy_n(rest.data.begin(), rope, std::copy_n(first.data.begin(), latent, to));
     }
 }
 

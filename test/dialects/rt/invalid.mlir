@@ -1,13 +1,13 @@
 // RUN: dsv3-opt %s -split-input-file -verify-diagnostics
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   // expected-error @+1 {{expected a size of 0 or more, got}}
   rt.pool arena size -1
 }
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool arena size 64
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     // expected-error @+1 {{expected offset and size of 0 or more}}
@@ -17,7 +17,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     // expected-error @+1 {{expected an offset that is a multiple of 4, got 2}}
     %a = rt.view arena at 2 size 4
@@ -26,7 +26,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     // expected-error @+1 {{expected an rt.kernel named @nobody}}
     rt.launch_range @nobody tiles(one div 1 mul 1) () writes [] consts [] site "s"
@@ -35,7 +35,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     // expected-error @+1 {{expected 1 buffers for @k, got 0}}
@@ -45,7 +45,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 4
@@ -56,7 +56,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 4
@@ -67,7 +67,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 4
@@ -83,7 +83,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -94,7 +94,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -105,7 +105,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -116,7 +116,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -127,7 +127,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -138,7 +138,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -149,7 +149,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -160,7 +160,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -171,7 +171,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024
@@ -182,7 +182,7 @@ rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, 
 
 // -----
 
-rt.module @m target "sm_90a" abi 3 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @m target "sm_90a" abi 4 step(tokens 1, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.kernel @k key "k" refs 1 consts 0 scratch 0
   rt.program @p phase 0 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %a = rt.view arena at 0 size 1024

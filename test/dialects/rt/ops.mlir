@@ -1,8 +1,8 @@
 // Every op of the rt dialect in its custom form.
 // RUN: dsv3-opt %s | dsv3-opt | FileCheck %s
 
-// CHECK: rt.module @x86_64 target "x86-64" abi 3 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16)
-rt.module @x86_64 target "x86-64" abi 3 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+// CHECK: rt.module @x86_64 target "x86-64" abi 4 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16)
+rt.module @x86_64 target "x86-64" abi 4 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
   // CHECK: rt.pool weights size 4096
   rt.pool weights size 4096
   // CHECK: rt.pool kv size 0
@@ -36,7 +36,7 @@ rt.module @x86_64 target "x86-64" abi 3 step(tokens 32, seqs 2, pages 4) kv(laye
 }
 
 // CHECK: rt.module @sm_90a_host target "sm_90a"
-rt.module @sm_90a_host target "sm_90a" abi 3 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
+rt.module @sm_90a_host target "sm_90a" abi 4 step(tokens 32, seqs 2, pages 4) kv(layers 3, page 64, row 40, bf16) {
   rt.kernel @gemm key "kernel.gemm" refs 3 consts 0 scratch 0
   rt.program @decode_b1 phase 1 tokens 1 seqs 1 qblocks 0 kblocks 0 {
     %x = rt.view arena at 0 size 64

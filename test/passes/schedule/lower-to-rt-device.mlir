@@ -16,7 +16,7 @@ module attributes {dsv3.target = #target.gpu<"test-gpu", sm_count = 4, smem = 65
 dsv3.weight @table : tensor<64x128xbf16> from #dsv3.file<"table">
 kernel.weight @table.packed at 0 bytes 16384 : tensor<64x128xbf16, #plain> from @table
 
-// CHECK: rt.module @test_gpu_host target "test-gpu" abi 3
+// CHECK: rt.module @test_gpu_host target "test-gpu" abi 4
 // CHECK: rt.kernel @embed_{{.*}} key "kernel.embed({{.*}}" refs 3 consts 0 scratch 0
 // CHECK: rt.program @decode_b2
 // CHECK: %[[IDS:.*]] = rt.view step at 0 size 8

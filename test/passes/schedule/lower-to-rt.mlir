@@ -13,7 +13,7 @@ module attributes {dsv3.capacities = {tokens = 32 : i64, seqs = 2 : i64, pages =
 dsv3.weight @table : tensor<64x32xf32> from #dsv3.file<"table">
 kernel.weight @table.packed at 4096 bytes 8192 : tensor<64x32xf32, #plain> from @table
 
-// CHECK: rt.module @x86_64 target "x86-64" abi 3 step(tokens 32, seqs 2, pages 4) kv(layers 2, page 64, row 192, bf16)
+// CHECK: rt.module @x86_64 target "x86-64" abi 4 step(tokens 32, seqs 2, pages 4) kv(layers 2, page 64, row 192, bf16)
 
 // The weights end at 12288; the arena holds what score needs at once: two buffers of 32 rows of 128 bytes.
 // CHECK-NEXT: rt.pool weights size 12288

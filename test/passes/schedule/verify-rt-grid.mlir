@@ -3,7 +3,7 @@
 
 // A program that holds: 8 rows of 64 bytes are read through a map, the cache through an open one.
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -39,7 +39,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -72,7 +72,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -105,7 +105,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -138,7 +138,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -171,7 +171,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -204,7 +204,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -237,7 +237,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024
@@ -270,7 +270,7 @@ rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(laye
 // -----
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>} {
-rt.module @sm_90a target "sm_90a" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
+rt.module @sm_90a target "sm_90a" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, bf16) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 1024

@@ -2,7 +2,7 @@
 // RUN: dsv3-opt %s --dsv3-verify-rt -split-input-file -verify-diagnostics
 
 // A program that holds.
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -37,7 +37,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // %b is read, only %a was written.
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -71,7 +71,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // Half of what is read was written.
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -104,7 +104,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -132,7 +132,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -160,7 +160,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -188,7 +188,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -221,7 +221,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // The program has no query tiles.
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -253,7 +253,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -285,7 +285,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -317,7 +317,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -350,7 +350,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -384,7 +384,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // 16 rows of 4 floats do not fit.
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -419,7 +419,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // expected-error @+1 {{expected all 13 fields of the step buffer, got 12}}
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -442,7 +442,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -467,7 +467,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256
@@ -492,7 +492,7 @@ rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 
 // -----
 
-// expected-error @+1 {{expected abi 3, got 2}}
+// expected-error @+1 {{expected abi 4, got 2}}
 rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
@@ -518,7 +518,7 @@ rt.module @m target "x86-64" abi 2 step(tokens 16, seqs 1, pages 1) kv(layers 1,
 // -----
 
 // expected-error @+1 {{expected a pool persist, got none}}
-rt.module @m target "x86-64" abi 3 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
+rt.module @m target "x86-64" abi 4 step(tokens 16, seqs 1, pages 1) kv(layers 1, page 64, row 8, f32) {
   rt.pool weights size 4096
   rt.pool kv size 0
   rt.pool arena size 256

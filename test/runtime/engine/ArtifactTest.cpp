@@ -94,7 +94,7 @@ TEST_F(ArtifactTest, WrongValuesAreNamed) {
     expectRefused(artifact, message);
   };
   refused("/format", 9999, AllOf(HasSubstr("format: expected 2, got 9999")));
-  refused("/abi", 9999, HasSubstr("abi: expected 3, got 9999"));
+  refused("/abi", 9999, HasSubstr("abi: expected 4, got 9999"));
   refused("/model/vocab_size", "many", HasSubstr("model.vocab_size: expected an integer, got \"many\""));
   refused("/model/eos_token_ids", Json::array({99999}), HasSubstr("model.eos_token_ids"));
   refused("/targets/0/programs/2/phase", "dinner",
@@ -137,7 +137,7 @@ TEST_F(ArtifactTest, NoFolderNoTarget) {
 
 /// The manifest fits each of these modules, but the module is wrong in itself.
 TEST(Module, FaultsAreFoundBeforeAnythingRuns) {
-  expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_abi")), HasSubstr("abi: expected 3"));
+  expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_abi")), HasSubstr("abi: expected 4"));
   expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_launch")),
                 AllOf(HasSubstr("launch append"), HasSubstr("an address outside its pool")));
   expectRefused(fake::FakeArtifact(fake::modulePath("dsv3_fake_bad_field")), HasSubstr("two fields overlap"));

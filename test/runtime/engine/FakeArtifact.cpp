@@ -51,7 +51,7 @@ Description describeModule(const std::string &path) {
   for (uint32_t i = 0; i < d.n_taps; ++i)
     common["taps"].push_back(
         {{"name", d.taps[i].name}, {"dtype", kElems[d.taps[i].elem]}, {"cols", d.taps[i].cols}});
-  uint64_t pageBytes = uint64_t(d.kv_layers) * d.kv_page_tokens * d.kv_row_elems * 4;
+  uint64_t pageBytes = uint64_t(d.kv_layers) * d.kv_page_bytes;
   m["memory"] = {{"weights", d.pool_bytes[DSV3_POOL_WEIGHTS]},
                  {"arena", d.pool_bytes[DSV3_POOL_ARENA]},
                  {"persist", d.pool_bytes[DSV3_POOL_PERSIST]},

@@ -195,7 +195,7 @@ const dsv3_module_desc module = {FAKE_FAULT == kBadAbi ? DSV3_ABI + 7 : DSV3_ABI
                                  kPage,
                                  kRow,
                                  DSV3_ELEM_F32,
-                                 0,
+                                 kPage * kRow * sizeof(float),
                                  {kWeights * 4, 0, kArenaBytes, kStepBytes, kPersistBytes},
                                  programs,
                                  kernels,

@@ -128,8 +128,8 @@ Value CaseBuilder::seq() {
 
 Value CaseBuilder::cache() {
   argNames.push_back("kv");
-  return body->addArgument(ir::KvType::get(b.getContext(), sizeOr("layers", 1), 64, sizeOr("latent", 512), sizeOr("rope_dims", 64), elem("kv")),
-                           loc);
+  return body->addArgument(
+      ir::KvType::get(b.getContext(), sizeOr("layers", 1), 64, sizeOr("latent", 512), sizeOr("rope_dims", 64), elem("kv"), Attribute()), loc);
 }
 
 Status CaseBuilder::finish() {

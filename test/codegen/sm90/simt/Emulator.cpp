@@ -102,6 +102,10 @@ float exp2Fast(float x) { return flushed(std::exp2(flushed(x))); }
 float log2Fast(float x) { return std::log2(flushed(x)); }
 float rsqrt(float x) { return std::sqrt(1.0f / flushed(x)); }
 uint16_t toE4M3Pair(float high, float low) { return uint16_t(floatToE4m3(high) << 8 | floatToE4m3(low)); }
+uint16_t toE5M2Pair(float high, float low) { // saturates, unlike floatToE5m2
+  auto code = [](float x) { return floatToE5m2(std::isnan(x) ? x : std::clamp(x, -57344.0f, 57344.0f)); };
+  return uint16_t(code(high) << 8 | code(low));
+}
 float reciprocal(float x) { return flushed(1.0f / flushed(x)); }
 
 const std::map<std::string, void *> &instructions() {
@@ -128,6 +132,7 @@ const std::map<std::string, void *> &instructions() {
       {"llvm.nvvm.lg2.approx.ftz.f", (void *)log2Fast},
       {"llvm.nvvm.rsqrt.approx.ftz.f", (void *)rsqrt},
       {"llvm.nvvm.ff.to.e4m3x2.rn", (void *)toE4M3Pair},
+      {"llvm.nvvm.ff.to.e5m2x2.rn", (void *)toE5M2Pair},
       {"llvm.nvvm.rcp.approx.ftz.f", (void *)reciprocal},
   };
   return table;
