@@ -15,7 +15,7 @@ const KernelRegistry &sm90Registry() {
     addAttentionEmitters90(r);
     addSimtEmitters(r);
     addGemmEmitters90(r);
-    r.checkStored(whyNotBlocks);
+    r.checkStored(whyNotStored);
     return r;
   }();
   return registry;

@@ -10,7 +10,7 @@ using Form = tile::Form;
 
 TileBuilder::TileBuilder(OpBuilder &builder, Location loc)
     : b(loc, builder), f32(b.getF32Type()), bf16(b.getBF16Type()), f8(b.getType<Float8E4M3FNType>()), i32(b.getI32Type()),
-      i1(b.getI1Type()), scalars(LLVM::LLVMPointerType::get(b.getContext(), 1)) {}
+      i8(b.getI8Type()), i1(b.getI1Type()), scalars(LLVM::LLVMPointerType::get(b.getContext(), 1)) {}
 
 //===-- Types -------------------------------------------------------------===//
 
@@ -308,12 +308,24 @@ Value TileBuilder::neg(Value x) { return arith::NegFOp::create(b, x); }
 Value TileBuilder::exp2(Value x) { return math::Exp2Op::create(b, x, arith::FastMathFlags::afn); }
 Value TileBuilder::log2(Value x) { return math::Log2Op::create(b, x, arith::FastMathFlags::afn); }
 
+/// A scalar of `elem`, or a fragment of it in the place of `like`.
+static Type withElement(Type like, Type elem) {
+  auto tensor = dyn_cast<RankedTensorType>(like);
+  return tensor ? Type(RankedTensorType::get(tensor.getShape(), elem, tensor.getEncoding())) : elem;
+}
+
+Value TileBuilder::toFloat(Value x) { return arith::SIToFPOp::create(b, withElement(x.getType(), f32), x); }
+
+Value TileBuilder::toCodes(Value x) {
+  // Where a number's last place is 1, it holds the integer.
+  Value shifted = add(x, constant(x.getType(), 0x1.8p23));
+  return arith::TruncIOp::create(b, withElement(x.getType(), i8), arith::BitcastOp::create(b, withElement(x.getType(), i32), shifted));
+}
+
 Value TileBuilder::cast(Value x, Type elem) {
-  Type from = getElementTypeOrSelf(x.getType());
+  Type from = getElementTypeOrSelf(x.getType()), type = withElement(x.getType(), elem);
   if (from == elem)
     return x;
-  auto tensor = dyn_cast<RankedTensorType>(x.getType());
-  Type type = tensor ? Type(RankedTensorType::get(tensor.getShape(), elem, tensor.getEncoding())) : elem;
   return from.getIntOrFloatBitWidth() < elem.getIntOrFloatBitWidth() ? Value(arith::ExtFOp::create(b, type, x))
                                                                       : Value(arith::TruncFOp::create(b, type, x));
 }

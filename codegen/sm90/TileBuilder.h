@@ -41,7 +41,7 @@ public:
   TileBuilder(mlir::OpBuilder &builder, mlir::Location loc);
 
   mlir::ImplicitLocOpBuilder b; ///< for ops without a short form here
-  const Type f32, bf16, f8, i32, i1, scalars; ///< `scalars`: the type of a kernel's first parameter
+  const Type f32, bf16, f8, i32, i8, i1, scalars; ///< `scalars`: the type of a kernel's first parameter
 
   //===-- Types -----------------------------------------------------------===//
 
@@ -164,6 +164,10 @@ public:
   Value log2(Value x);            ///< approximate
   /// To another float type of the same encoding; nothing if it is that already.
   Value cast(Value x, Type elem);
+  /// Integers as f32, rounded to nearest.
+  Value toFloat(Value x);
+  /// f32 below 2^22 as the low byte of the nearest integer, ties to even.
+  Value toCodes(Value x);
 
 private:
   tile::KernelOp current; ///< that is being written

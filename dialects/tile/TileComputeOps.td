@@ -103,7 +103,7 @@ def Tile_ClusterSumOp : Tile_Op<"cluster_sum"> {
     the columns of the result; where these lie past the last column it gets nothing (undefined). `via`: a buffer of n columns
     per block in register order, one per warpgroup and sum, at the same place in all blocks, where the others' columns
     arrive. A warp waits until those of the same warp of all blocks are there, and from the second time on first until all
-    have read the time before. T38: f32 `acc` in a kernel with a cluster of 2 or more; n a multiple of 8, and n times the
+    have read the time before. T38: `acc` of f32 or i32 in a kernel with a cluster of 2 or more; n a multiple of 8, and n times the
     cluster's size at least the fragment's columns; every block comes here equally often.
   }];
   let arguments = (ins Tile_Frag:$value, Tile_Buf:$via);

@@ -95,12 +95,14 @@ private:
       add(name, which[i], std::vector<double>(values.row(int64_t(i)), values.row(int64_t(i)) + values.cols()));
   }
 
-  /// What codes and scales of rows of bf16 or f32 mean together.
-  Array<double> quantised(const Array<double> &x) {
+  /// What codes and scales of rows of bf16 or f32 mean together, as output `b` stores them.
+  Array<double> quantised(const Buffer &b, const Array<double> &x) {
     Array<float> narrow(x.shape, std::vector<float>(x.data.begin(), x.data.end()));
     reference::QuantScheme scheme;
     scheme.blockRows = 1;
-    scheme.blockCols = json.value("block", int64_t(128));
+    scheme.blockCols = b.isQuantised() ? b.block[1] : json.value("block", int64_t(128));
+    if (b.isQuantised() && b.parts[0].elem == DType::I8)
+      scheme.storage = reference::QuantStorage::I8;
     scheme.powerOfTwo = json.value("powers_of_two", false);
     Array<float> y = errors.take(reference::dequantize(errors.take(reference::quantize(narrow, scheme))));
     return Array<double>(y.shape, std::vector<double>(y.data.begin(), y.data.end()));
@@ -108,7 +110,7 @@ private:
   /// Rows that a launch stores as output `name`. Codes are those of the numbers it would store otherwise.
   void addRows(const char *name, const std::vector<int64_t> &which, const Array<double> &values) {
     bool codes = buffer(name).isQuantised() || (json.contains("block") && (!c.find("codes") || buffer(name).name == "codes"));
-    add(name, which, codes ? quantised(reference::roundTo(Rounding::BF16, Array<double>(values))) : values);
+    add(name, which, codes ? quantised(buffer(name), reference::roundTo(Rounding::BF16, Array<double>(values))) : values);
   }
 
   //===-- Products --------------------------------------------------------===//
@@ -140,7 +142,7 @@ private:
     std::vector<int64_t> which = someRows(tokenRows());
     Array<double> x = rows(buffer("x"), which);
     int64_t n = data.weightRows("w_gate");
-    add("out", which, gate(times(x, "w_gate", 0, n), times(x, "w_up", 0, n)));
+    addRows("out", which, gate(times(x, "w_gate", 0, n), times(x, "w_up", 0, n)));
   }
 
   void batchedGemm() {
@@ -170,7 +172,7 @@ private:
     for (int64_t row : someRows(starts.back())) {
       Array<double> x = rows(buffer("x"), {tokenOf.empty() ? row : tokenOf[size_t(row)]});
       int64_t first = expertOf(starts, row) * n;
-      add("out", {row}, gate(times(x, "w_gate", first, n), times(x, "w_up", first, n)));
+      addRows("out", {row}, gate(times(x, "w_gate", first, n), times(x, "w_up", first, n)));
     }
   }
 
@@ -189,7 +191,7 @@ private:
 
   void quantize() {
     std::vector<int64_t> which = someRows(tokenRows());
-    add("out", which, quantised(rows(buffer("x"), which)));
+    add("out", which, quantised(buffer("out"), rows(buffer("x"), which)));
   }
 
   void addNorm() {

@@ -34,7 +34,10 @@ Normal::Normal(DType stored, double mean, double deviation) {
   for (size_t i = 0; i < values.size(); ++i) {
     float x = float(mean + deviation * standard[i]);
     codes[i] = 0;
-    convertFromFloat(stored, &x, 1, &codes[i]);
+    if (stored == DType::I8)
+      codes[i] = uint8_t(int8_t(std::clamp(std::nearbyint(x), -127.0f, 127.0f)));
+    else
+      convertFromFloat(stored, &x, 1, &codes[i]);
     values[i] = loadAsFloat(stored, &codes[i], 0);
   }
 }

@@ -57,8 +57,9 @@ int64_t product(const std::vector<int64_t> &v, size_t from, size_t to) {
 
 Result<RandomWeight> RandomWeight::make(const Buffer &buffer, uint64_t seed, const WeightSpread &spread) {
   RandomWeight w(buffer, seed);
-  // Codes of a quantised weight fill their range, as scales of absmax / 448 make them; the scales bring the deviation.
-  w.numbers.emplace(buffer.parts[0].elem, buffer.block.empty() ? spread.mean : 0, buffer.block.empty() ? spread.deviation : 100.0);
+  // Codes of a quantised weight fill their range, as scales of absmax / 448 or 127 make them; the scales bring the deviation.
+  const double ofCodes = buffer.parts[0].elem == DType::I8 ? 32 : 100;
+  w.numbers.emplace(buffer.parts[0].elem, buffer.block.empty() ? spread.mean : 0, buffer.block.empty() ? spread.deviation : ofCodes);
   for (const Part &part : buffer.parts) {
     Result<Layout> layout = Layout::parse(part.layout);
     if (!layout)

@@ -14,16 +14,17 @@ bool ColsSpec::staged() const { return outElem.isBF16() && n % 64 == 0 && outPit
 
 int64_t sharedBytes(const ColsSpec &spec) {
   const ColsSchedule &s = spec.schedule;
-  int64_t stage = (spec.weights * s.bm() * (spec.blockScaled ? 1 : 2) + s.tokens * (spec.xScaled ? 1 : 2)) * s.bk;
+  int64_t stage = (spec.weights * s.bm() * bytesOfWeight(spec.operands) + s.tokens * bytesOfX(spec.operands)) * s.bk;
   int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
   return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + (spec.staged() ? s.stagingBytes() : 0);
 }
 
 ColsKernel::ColsKernel(TileBuilder &k, const ColsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
-  Type elem = spec.xScaled ? k.f8 : k.bf16;
-  xBuf = k.buf({s.tokens, s.bk}, elem);
-  wBuf = expands() ? k.fragBuf({s.warpgroups, 64, s.bk}, k.f8) : k.buf({s.bm(), s.bk}, elem);
+  xBuf = k.buf({s.tokens, s.bk}, elem());
+  wBuf = expands() ? k.fragBuf({s.warpgroups, 64, s.bk}, k.f8) : k.buf({s.bm(), s.bk}, elem());
 }
+
+Type ColsKernel::elem() const { return isInteger(spec.operands) ? k.i8 : spec.rowsScaled() ? k.f8 : k.bf16; }
 
 void ColsKernel::build(StringRef symbol) {
   SmallVector<Type> types{scalarsType()};
@@ -35,7 +36,7 @@ void ColsKernel::build(StringRef symbol) {
     // Weights that are loaded to registers are read by every warp, others by wgmma alone.
     ring = k.ring("wx", s.stages, bufs, {"mma"}, expands() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
     for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i) // partial sums
-      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.summed() * s.split}, k.f32)));
+      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.summed() * s.split}, spec.operands == Operands::Int8 ? k.i32 : k.f32)));
     if (spec.staged())
       stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
     allocate();
@@ -46,9 +47,8 @@ void ColsKernel::build(StringRef symbol) {
 }
 
 Type ColsKernel::mapType(int64_t rows, bool stacked) {
-  Type elem = spec.xScaled ? k.f8 : k.bf16;
-  int64_t lanes = spec.xScaled ? 128 : 64; // a swizzle atom
-  return stacked ? k.tma(elem, {1, rows, lanes}) : k.tma(elem, {rows, lanes});
+  int64_t lanes = 128 / bytesOfX(spec.operands); // a swizzle atom
+  return stacked ? k.tma(elem(), {1, rows, lanes}) : k.tma(elem(), {rows, lanes});
 }
 
 void ColsKernel::addWeightParams(SmallVectorImpl<Type> &types, bool stacked) {
@@ -56,8 +56,8 @@ void ColsKernel::addWeightParams(SmallVectorImpl<Type> &types, bool stacked) {
     types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks() * kUnit * 64}, k.f8)); // a row of blocks a row
   else
     types.push_back(mapType(s.bm(), stacked));
-  if (spec.blockScaled)
-    types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks()}, k.f32));
+  if (spec.weightsScaled())
+    types.push_back(k.gmem({ShapedType::kDynamic, isInteger(spec.operands) ? 1 : spec.kBlocks()}, k.f32));
 }
 
 // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
@@ -123,20 +123,21 @@ Value ColsKernel::weightBlock(const ColsItem &item, Value g) {
 void ColsKernel::consume(Value g) {
   k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
     ColsItem it = item(at);
-    Values r = spec.blockScaled ? multiplyScaled(it, g, v[0]) : multiply(it, g, v[0]);
-    finish(it, g, Values(ArrayRef<Value>(r).drop_front()));
+    Values scales = spec.operands == Operands::Int8 ? readScales(it, g) : Values();
+    Values r = promotes(spec.operands) ? multiplyScaled(it, g, v[0]) : multiply(it, g, v[0]);
+    finish(it, g, Values(ArrayRef<Value>(r).drop_front()), scales);
     return Values{r[0]};
   });
 }
 
-/// The next slot and the sums of every weight: bf16 from shared memory. The k-block before is awaited and released while
+/// The next slot and the sums of every weight, from shared memory, as they are. The k-block before is awaited and released while
 /// this one is in flight.
 Values ColsKernel::multiply(const ColsItem &item, Value g, Value slot) {
   auto [from, to] = range(item);
   size_t weights = size_t(spec.weights);
   Values inits{slot, k.none(tile::slotOf(ring.getType())), k.none(tile::TokenType::get(k.b.getContext()))};
   for (size_t i = 0; i < weights; ++i)
-    inits.push_back(k.none(k.acc(s.tokens, k.f32)));
+    inits.push_back(k.none(k.acc(s.tokens, isInteger(spec.operands) ? k.i32 : k.f32)));
   Values r = k.peeled(tile::Peel::First, from, to, s.bk, inits, [&](Value, Value, Values v) {
     Values bufs = k.wait(v[0]);
     Values next{k.next(v[0]), v[0], Value()};
@@ -161,21 +162,25 @@ Value ColsKernel::operandA(Value buffer, Value g) {
     Value codes = k.load(k.view(k.fragBuf({64, s.bk}, k.f8), buffer, {g}), k.frag(s.bk, k.f8));
     return k.expand(codes, k.frag(s.bk, k.bf16));
   }
-  Type elem = spec.xScaled ? k.f8 : k.bf16;
-  return s.warpgroups == 1 ? buffer : k.view(k.buf({64, s.bk}, elem), buffer, {k.mul(g, 64), 0});
+  return s.warpgroups == 1 ? buffer : k.view(k.buf({64, s.bk}, elem()), buffer, {k.mul(g, 64), 0});
 }
 
-/// FP8: every 128 of K a fresh accumulator, which is added times its scales.
+/// Every 128 of K a fresh accumulator, which is added times its scales. Those of int8 weights are the same for all of K, and
+/// multiply in the end.
 Values ColsKernel::multiplyScaled(const ColsItem &item, Value g, Value slot) {
   auto [from, to] = range(item);
+  const bool integer = isInteger(spec.operands);
   const size_t weights = size_t(spec.weights), firstScale = 1 + weights;
-  Type sumType = k.frag(s.tokens, k.f32);
+  Type sumType = k.frag(s.tokens, k.f32), partType = k.acc(s.tokens, integer ? k.i32 : k.f32);
+  Values rowScales;
+  for (size_t i = 0; integer && i < weights; ++i)
+    rowScales.push_back(readScale(int64_t(i), item, g, Value()));
   // Scales are read one block ahead, so that the loads are over before they are needed: of the weights, then of x.
   auto scalesAt = [&](Value kBlock, Values &into) {
-    for (size_t i = 0; i < weights; ++i)
+    for (size_t i = 0; !integer && i < weights; ++i)
       into.push_back(readScale(int64_t(i), item, g, kBlock));
-    if (spec.xScaled)
-      into.push_back(readRowScales(item, kBlock));
+    if (spec.rowsScaled())
+      into.push_back(readRowScales(item.row, item.rows, s.tokens, kBlock));
   };
   Values inits{slot};
   inits.append(weights, k.constant(sumType, 0));
@@ -187,32 +192,53 @@ Values ColsKernel::multiplyScaled(const ColsItem &item, Value g, Value slot) {
     Values bufs = k.wait(v[0]), next{k.next(v[0])};
     SmallVector<Value> parts;
     for (size_t i = 0; i < weights; ++i)
-      parts.push_back(k.mma(tile::Form::Nt, operandA(bufs[i], g), bufs.back(), k.none(k.acc(s.tokens, k.f32))).acc);
+      parts.push_back(k.mma(tile::Form::Nt, operandA(bufs[i], g), bufs.back(), k.none(partType)).acc);
     for (Value &part : parts)
       part = k.await(part);
     k.release(v[0]);
     for (auto [i, part] : llvm::enumerate(parts)) {
-      Value scale = v[firstScale + i];
-      if (spec.xScaled)
+      Value scale = integer ? v.back() : v[firstScale + i];
+      if (!integer && spec.rowsScaled())
         scale = k.mul(v.back(), k.bcast(scale, v.back().getType()));
-      next.push_back(k.fma(part, k.bcast(scale, sumType), v[1 + i]));
+      next.push_back(k.fma(integer ? k.toFloat(part) : part, k.bcast(scale, sumType), v[1 + i]));
     }
     next.append(ahead);
     return next;
   });
+  for (auto [i, scale] : llvm::enumerate(rowScales))
+    r[1 + i] = k.mul(r[1 + i], k.bcast(scale, sumType));
   return Values(ArrayRef<Value>(r).take_front(firstScale));
 }
 
 //===-- Epilogue ------------------------------------------------------------===//
 
-void ColsKernel::finish(const ColsItem &item, Value g, Values sums) {
-  Value row = item.row, rows = item.rows;
-  for (auto [sum, buffer] : llvm::zip(sums, exchange))
-    sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.summed() * s.split}, k.f32), buffer, {g}), s.summed());
-  if (item.part) {
-    Value first = k.mul(item.part, s.summed());
-    row = k.add(row, first), rows = k.sub(k.min(rows, s.tokens), first);
+ColsKernel::Share ColsKernel::shareOf(const ColsItem &item) {
+  if (!item.part)
+    return {item.row, item.rows};
+  Value first = k.mul(item.part, s.summed());
+  return {k.add(item.row, first), k.sub(k.min(item.rows, s.tokens), first)};
+}
+
+Values ColsKernel::readScales(const ColsItem &item, Value g) {
+  Values scales;
+  for (int64_t i = 0; i < spec.weights; ++i)
+    scales.push_back(readScale(i, item, g, Value()));
+  Share share = shareOf(item);
+  scales.push_back(readRowScales(share.row, share.rows, s.columns(), k.ci(0)));
+  return scales;
+}
+
+void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Value> scales) {
+  for (auto [sum, buffer] : llvm::zip(sums, exchange)) {
+    Type elem = cast<tile::BufType>(buffer.getType()).getElement();
+    sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.summed() * s.split}, elem), buffer, {g}), s.summed());
   }
+  for (auto [i, sum] : llvm::enumerate(sums))
+    if (!scales.empty()) {
+      Type type = k.frag(s.columns(), k.f32);
+      sum = k.mul(k.toFloat(sum), k.mul(k.bcast(scales.back(), type), k.bcast(scales[i], type)));
+    }
+  auto [row, rows] = shareOf(item);
   store(k.cast(spec.weights == 2 ? gatedProduct(k, sums[0], sums[1], spec.via) : sums[0], spec.outElem), item, g, row, rows);
 }
 
@@ -234,8 +260,8 @@ public:
 private:
   SmallVector<Type> params() override {
     SmallVector<Type> types{mapType(s.tokens, spec.xHeads)};
-    if (spec.xScaled)
-      types.push_back(k.gmem({ShapedType::kDynamic, spec.kBlocks()}, k.f32));
+    if (spec.rowsScaled())
+      types.push_back(k.gmem({ShapedType::kDynamic, spec.rowScales()}, k.f32));
     for (int64_t i = 0; i < spec.weights; ++i)
       addWeightParams(types, spec.stacked);
     types.push_back(k.gmem({ShapedType::kDynamic, spec.outPitch}, spec.outElem));
@@ -245,13 +271,13 @@ private:
 
   void takeParams(ArrayRef<Value> args) override {
     x = args[0], args = args.drop_front();
-    if (spec.xScaled)
+    if (spec.rowsScaled())
       rowScales = args[0], args = args.drop_front();
     for (int64_t i = 0; i < spec.weights; ++i) {
       w.push_back(args[0]);
-      if (spec.blockScaled)
+      if (spec.weightsScaled())
         scales.push_back(args[1]);
-      args = args.drop_front(spec.blockScaled ? 2 : 1);
+      args = args.drop_front(spec.weightsScaled() ? 2 : 1);
     }
     out = args[0], own = llvm::to_vector(args.drop_front());
   }
@@ -268,10 +294,15 @@ private:
     copyTile(w[size_t(i)], spec.stacked ? item.stack : Value(), item.n, kk, dest);
   }
   Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) override {
-    return k.read(scales[size_t(i)], {weightBlock(item, g), kBlock}, k.f32);
+    if (!isInteger(spec.operands))
+      return k.read(scales[size_t(i)], {weightBlock(item, g), kBlock}, k.f32);
+    Value first = k.add(item.n, k.mul(g, 64));
+    if (spec.paddedScales() % s.bm()) // past the last one that stands in, and nothing of it is stored
+      first = k.min(first, spec.paddedScales() - 64);
+    return k.read(scales[size_t(i)], {item.stack ? k.add(k.mul(item.stack, spec.paddedScales()), first) : first, 0}, k.row(k.f32), {}, {}, /*trans=*/true);
   }
-  Value readRowScales(const ColsItem &item, Value kBlock) override {
-    return k.read(rowScales, {item.row, kBlock}, k.col(s.tokens, k.f32), item.rows, {}, /*trans=*/true);
+  Value readRowScales(Value row, Value rows, int64_t tokens, Value kBlock) override {
+    return k.read(rowScales, {row, kBlock}, k.col(tokens, k.f32), rows, {}, /*trans=*/true);
   }
 
   void store(Value value, const ColsItem &item, Value g, Value row, Value rows) override {

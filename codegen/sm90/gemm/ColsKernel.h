@@ -16,8 +16,7 @@ struct ColsSpec {
   ColsSchedule schedule;
   int64_t n = 0, k = 0;
   int64_t weights = 1;      ///< 2: y = silu(x w0^T) * (x w1^T)
-  bool blockScaled = false; ///< weights are FP8 with f32 scales per 64 rows and 128 k: in fragment order, or row-major with
-  bool xScaled = false;     ///< x of FP8 with f32 scales per row and 128 k
+  Operands operands = Operands::Bf16;
   bool stacked = false;     ///< w has a leading dim (heads, experts)
   bool xHeads = false;      ///< x has a leading dim of heads
   mlir::Type outElem;
@@ -25,8 +24,13 @@ struct ColsSpec {
   int64_t outPitch = 0;     ///< elements
   int64_t rowTiles = 0;     ///< rows of experts: tiles at most; else 0
 
-  int64_t kBlocks() const { return (k + 127) / 128; } ///< FP8: blocks of a row, padded
+  int64_t kBlocks() const { return (k + 127) / 128; } ///< of 128 k
   int64_t nBlocks() const { return (n + 63) / 64; }
+  int64_t paddedScales() const { return (n + kScalePad - 1) / kScalePad * kScalePad; } ///< int8: of a matrix
+  bool weightsScaled() const { return operands != Operands::Bf16; }
+  bool rowsScaled() const { return scalesRows(operands); }
+  /// Scales of a row of x.
+  int64_t rowScales() const { return promotes(operands) ? kBlocks() : 1; }
   /// Results go through shared memory, for 16-byte stores: rows of bf16 that no edge of N cuts.
   bool staged() const;
 };
@@ -68,10 +72,10 @@ protected:
   /// Fills the ring with K of an item, from `slot` on; returns the next slot.
   virtual Value loadItem(const ColsItem &item, Value slot);
 
-  // A consumer. The scale of a warpgroup's weight rows and 128 k.
+  // A consumer. The scale of a warpgroup's weight rows and 128 k; of int8 a `row` fragment for all of K.
   virtual Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) = 0;
-  /// The scales of x's rows, a `col` fragment, where x is scaled.
-  virtual Value readRowScales(const ColsItem &item, Value kBlock) { return {}; }
+  /// The scales of x's rows [row, row + rows) and 128 k, a `col` fragment of `tokens`, where x is scaled.
+  virtual Value readRowScales(Value row, Value rows, int64_t tokens, Value kBlock) { return {}; }
   /// Stores a tile: rows of y are columns of `value`, `rows` of them exist.
   virtual void store(Value value, const ColsItem &item, Value g, Value row, Value rows) = 0;
 
@@ -79,11 +83,12 @@ protected:
   std::pair<Num, Num> range(const ColsItem &item);
   /// bf16 rows by tensor map, with the item's entry of stacked ones.
   void copyTile(Value map, Value stack, Value row, Value kk, Value dest);
-  /// FP8: the blocks of all warpgroups.
+  /// Expanded FP8: the blocks of all warpgroups.
   void copyBlocks(Value data, const ColsItem &item, Value kk, Value dest);
   Value weightBlock(const ColsItem &item, Value g);
   Type mapType(int64_t rows, bool stacked);
-  bool expands() const { return spec.blockScaled && !spec.xScaled; } ///< FP8 weights become a register operand
+  bool expands() const { return spec.operands == Operands::ExpandedFp8; } ///< weights become a register operand
+  Type elem() const; ///< that wgmma reads from shared memory
   /// Types of a weight's parameters: a map, or the addresses of data and scales.
   void addWeightParams(llvm::SmallVectorImpl<Type> &types, bool stacked);
   /// Writes columns [0, n) of `value` as rows of `out`, 16 bytes at a time if `spec.staged()`.
@@ -101,7 +106,14 @@ private:
   void consume(Value g);
   Values multiply(const ColsItem &item, Value g, Value slot);
   Values multiplyScaled(const ColsItem &item, Value g, Value slot);
-  void finish(const ColsItem &item, Value g, Values sums);
+  /// Rows of x and y that this block stores of an item: all, or its rank's share of a split.
+  struct Share {
+    Value row, rows;
+  };
+  Share shareOf(const ColsItem &item);
+  /// int8: what sums over K are multiplied by, a fragment per weight, then that of x's rows. Read ahead of the products.
+  Values readScales(const ColsItem &item, Value g);
+  void finish(const ColsItem &item, Value g, Values sums, llvm::ArrayRef<Value> scales);
   /// A warpgroup's rows of a weight: a view, or for the register operand a fragment.
   Value operandA(Value buffer, Value g);
 
@@ -124,9 +136,9 @@ ColsSource denseColsSource(const ColsSpec &spec, int64_t batch, int64_t rowScala
 /// Rows of experts. Parameter: the address of their offsets, i32 [experts + 1].
 ColsSource groupedColsSource(TileBuilder &k, const ColsSpec &spec, int64_t experts);
 
-/// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64 bf16 or 128 FP8), for FP8 also the
-/// address of its scales [rows, K / 128]; per weight a tensor map ([stack,] N, K; box bm x 64 or 128), or the address of
-/// expanded FP8's blocks, and for FP8 the address of scales; address of y; the source's own.
+/// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64 bf16 or 128 codes), for codes also the
+/// address of its scales [rows, `rowScales`]; per weight a tensor map ([stack,] N, K; box bm x 64 or 128), or the address of
+/// expanded FP8's blocks, and for codes the address of scales; address of y; the source's own.
 void buildColsKernel(TileBuilder &k, llvm::StringRef symbol, const ColsSpec &spec, const ColsSource &source);
 
 } // namespace dsv3::codegen

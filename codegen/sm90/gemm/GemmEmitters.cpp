@@ -21,12 +21,13 @@ public:
   kernel::NumericsAttr numerics(Operation *op) const override {
     MLIRContext *ctx = op->getContext();
     GemmProblem p(op);
-    Type mul = p.xScaled ? Type(Float8E4M3FNType::get(ctx)) : BFloat16Type::get(ctx);
-    return kernel::NumericsAttr::get(ctx, Float32Type::get(ctx), mul, p.chain(), 0);
+    Type mul = isInteger(p.shape.operands) ? Type(IntegerType::get(ctx, 8)) : p.rowsScaled() ? Type(Float8E4M3FNType::get(ctx)) : BFloat16Type::get(ctx);
+    Type acc = p.shape.operands == Operands::Int8 ? Type(IntegerType::get(ctx, 32)) : Float32Type::get(ctx);
+    return kernel::NumericsAttr::get(ctx, acc, mul, p.chain(), 0);
   }
   kernel::PackedAttr weightEncoding(Operation *op, unsigned index, RankedTensorType type) const override {
     GemmProblem p(op);
-    return llvm::is_contained(p.weights, index) ? gemmWeightEncoding(type, p.xScaled) : kernel::PackedAttr();
+    return llvm::is_contained(p.weights, index) ? gemmWeightEncoding(type, p.rowsScaled()) : kernel::PackedAttr();
   }
   DeviceCost cost(Operation *op) const override {
     DeviceCost cost = Sm90Emitter::cost(op);
@@ -46,9 +47,8 @@ protected:
     return dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}});
   }
   /// A tensor map over rows with a 128-byte swizzle; `outer` entries `outerPitch` elements apart, none for 0.
-  static TensorMap rowsMap(int64_t k, int64_t rows, int64_t pitch, int64_t boxRows, int64_t outer = 1, int64_t outerPitch = 0, bool fp8 = false) {
-    int64_t bytes = fp8 ? 1 : 2;
-    TensorMap map{fp8 ? TensorMap::Elem::U8 : TensorMap::Elem::BF16, {k, rows}, {pitch * bytes}, {128 / bytes, boxRows}, 128};
+  static TensorMap rowsMap(int64_t k, int64_t rows, int64_t pitch, int64_t boxRows, int64_t outer = 1, int64_t outerPitch = 0, int64_t bytes = 2) {
+    TensorMap map{bytes == 1 ? TensorMap::Elem::U8 : TensorMap::Elem::BF16, {k, rows}, {pitch * bytes}, {128 / bytes, boxRows}, 128};
     if (outerPitch) {
       map.dims.push_back(outer);
       map.strides.push_back(outerPitch * bytes);
@@ -58,27 +58,28 @@ protected:
   }
 };
 
-/// Tokens as M, for many of them: bf16 weights, FP8 ones and pairs of them where x is FP8 too.
+/// Tokens as M, for many of them: bf16 weights; FP8 and int8 ones and pairs of them where x is stored so too.
 class RowsEmitter : public GemmEmitter {
 public:
   using GemmEmitter::GemmEmitter;
 
   std::string whyIllegal(Operation *op) const override {
     GemmProblem p(op);
-    if (p.blockScaled && !p.xScaled)
+    if (p.weightsScaled() && !p.rowsScaled())
       return "FP8 weights are expanded as wgmma's register operand, which takes weights as M";
-    if (p.decode && !takesRows(p.shape))
+    const bool exact = p.shape.operands == Operands::Int8 && !p.grouped; // whatever is faster
+    if ((p.decode || exact) && !takesRows(p.shape))
       return "few tokens take weights as M";
-    if (p.split() > 1)
+    if (!exact && p.split() > 1)
       return "weights of few rows share K over a cluster, which takes weights as M";
-    if (p.weights.size() > 1 && !p.xScaled)
+    if (p.weights.size() > 1 && !p.rowsScaled())
       return "pairs of bf16 weights take weights as M";
-    if (p.grouped && (!p.xScaled || p.shape.rows < kRowsOfExpert * p.shape.active()))
+    if (p.grouped && !p.shape.outGroup && (!p.rowsScaled() || p.shape.rows < kRowsOfExpert * p.shape.active()))
       return "few rows of an expert take weights as M";
-    if (p.blockScaled || p.shape.n >= kNarrow || p.shape.k < kLong)
+    if (p.weightsScaled() || p.shape.n >= kNarrow || p.shape.k < kLong)
       return p.whyIllegal();
     // Too few tiles of tokens to fill the GPU. The sums are the same either way, bit for bit.
-    if (estimate(p.shape, chooseCols(p.shape, 1, 256)) < estimate(p.shape, chooseRows(p.shape)))
+    if (estimate(p.shape, chooseCols(p.shape, 1, kMostTokens)) < estimate(p.shape, chooseRows(p.shape)))
       return "narrow tiles of tokens fill the GPU better, which takes weights as M";
     return p.whyIllegal();
   }
@@ -95,15 +96,17 @@ public:
     RefMap at = refs(op);
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
     auto pointer = [&](unsigned ref, int64_t offset) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
-    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm(), 1, 0, p.xScaled), p.x.offset * p.shape.xBytes);
-    if (p.xScaled)
-      pointer(at.of(0), kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset);
+    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm(), 1, 0, p.shape.xBytes()), p.x.offset * p.shape.xBytes());
+    if (p.rowsScaled())
+      pointer(at.of(0), p.scalesOfRows());
     for (unsigned w : p.weights) {
-      map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, spec.columns(), spec.experts, p.grouped ? p.shape.n * p.shape.k : 0, p.xScaled), 0);
-      if (p.xScaled)
+      map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, spec.columns(), spec.experts, p.grouped ? p.shape.n * p.shape.k : 0, p.shape.xBytes()), 0);
+      if (p.rowsScaled())
         pointer(at.of(w) + 1, 0);
     }
     launch.params.push_back(address(op, p.outOperand()));
+    if (p.shape.outGroup)
+      pointer(at.of(p.outOperand()), p.scalesOfOut());
     if (p.grouped)
       pointer(at.of(p.offsetsOperand()), 0);
     return launch;
@@ -136,20 +139,26 @@ private:
     RowsSpec spec;
     spec.schedule = {param(op, "warpgroups"), param(op, "bn"), param(op, "bk"), param(op, "stages"), param(op, "group")};
     spec.n = p.shape.n, spec.k = p.shape.k;
-    spec.weights = p.shape.weights, spec.scaled = p.xScaled;
+    spec.weights = p.shape.weights, spec.operands = p.shape.operands;
     if (p.grouped)
       spec.experts = p.shape.batch, spec.rowTiles = param(op, "row_tiles");
     else
       spec.rowScalar = rowScalar(op->getOperand(0)), spec.rowFactor = rowFactor(op->getOperand(0));
-    spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
+    spec.outElem = p.outElem, spec.codes = p.shape.outGroup, spec.via = p.via, spec.outPitch = p.y.pitch;
     return spec;
   }
 };
 
-/// Weights as M: few tokens, pairs of weights, heads, experts, and FP8 weights for any number of tokens.
+/// Weights as M: few tokens, pairs of weights, heads, experts, and expanded FP8 weights for any number of tokens.
 class ColsEmitter : public GemmEmitter {
 public:
   using GemmEmitter::GemmEmitter;
+
+  std::string whyIllegal(Operation *op) const override {
+    GemmProblem p(op);
+    std::string why = p.whyIllegal();
+    return why.empty() && p.shape.outGroup ? "a row's quantised columns lie in one warp where tokens are M" : why;
+  }
 
   DeviceLaunch launch(Operation *op) const override {
     GemmProblem p(op);
@@ -164,16 +173,16 @@ public:
     RefMap at = refs(op);
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
     auto pointer = [&](unsigned ref, int64_t offset = 0) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
-    int64_t stack = p.shape.batch > 1 ? p.shape.batch : 0, heads = p.grouped ? 0 : stack, xBytes = p.xScaled ? 1 : 2;
-    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.tokens, heads, heads ? p.x.headPitch : 0, p.xScaled), p.x.offset * xBytes);
-    if (p.xScaled)
-      pointer(at.of(0), kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset);
+    int64_t stack = p.shape.batch > 1 ? p.shape.batch : 0, heads = p.grouped ? 0 : stack, xBytes = p.shape.xBytes();
+    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.tokens, heads, heads ? p.x.headPitch : 0, xBytes), p.x.offset * xBytes);
+    if (p.rowsScaled())
+      pointer(at.of(0), p.scalesOfRows());
     for (unsigned w : p.weights) {
-      if (p.blockScaled && !p.xScaled)
+      if (p.shape.operands == Operands::ExpandedFp8)
         pointer(at.of(w));
       else
-        map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bm(), stack, stack ? p.shape.n * p.shape.k : 0, p.xScaled), 0);
-      if (p.blockScaled)
+        map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, s.bm(), stack, stack ? p.shape.n * p.shape.k : 0, xBytes), 0);
+      if (p.weightsScaled())
         pointer(at.of(w) + 1);
     }
     launch.params.push_back(address(op, p.outOperand()));
@@ -197,7 +206,6 @@ public:
 
 protected:
   DictionaryAttr config(Operation *op) const override {
-    constexpr int64_t kMostTokens = 256; // wgmma's N
     GemmProblem p(op);
     ColsSchedule s = chooseCols(p.shape, p.split(), kMostTokens);
     NamedAttrList config(colsConfig(op, s));
@@ -212,7 +220,7 @@ private:
     ColsSpec spec;
     spec.schedule = colsSchedule(op);
     spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
-    spec.blockScaled = p.blockScaled, spec.xScaled = p.xScaled;
+    spec.operands = p.shape.operands;
     spec.stacked = p.shape.batch > 1, spec.xHeads = spec.stacked && !p.grouped;
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
@@ -239,6 +247,8 @@ public:
              ": expected multiples of 64 and 8";
     if (!tensorType(expand.getKeys()).getElementType().isBF16() || !tensorType(expand.getValues()).getElementType().isBF16())
       return "keys or values are not bf16";
+    if (isInt8(tensorType(expand.getWK())))
+      return "weights are i8 and the cache is not quantised to i8";
     return whyNotWeights(op, {1, 2});
   }
   kernel::NumericsAttr numerics(Operation *op) const override {
@@ -325,7 +335,7 @@ private:
     KvExpandSpec e;
     e.heads = wk.getDimSize(0), e.nope = wk.getDimSize(1), e.values = tensorType(expand.getWV()).getDimSize(1);
     e.latent = kv.getLatent(), e.rope = kv.getRope();
-    e.blockScaled = isBlockScaled(wk);
+    e.blockScaled = isScaled(wk);
     e.outElem = tensorType(expand.getKeys()).getElementType();
     return e;
   }

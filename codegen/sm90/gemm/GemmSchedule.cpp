@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <vector>
 
 namespace dsv3::codegen {
 
@@ -41,10 +42,10 @@ int64_t stagesThatFit(int64_t stage, int64_t reserved, int64_t most, const GpuMo
 int64_t listBytes(const GemmShape &p, int64_t tokens) { return p.grouped ? 16 * (1 + mostRowTiles(p, tokens)) : 0; }
 } // namespace
 
-int64_t stageBytes(const GemmShape &p, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * p.xBytes; }
+int64_t stageBytes(const GemmShape &p, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * p.xBytes(); }
 
 int64_t stageBytes(const GemmShape &p, const ColsSchedule &s) {
-  return (p.weights * s.bm() * p.weightBytes + s.tokens * p.xBytes) * s.bk;
+  return (p.weights * s.bm() * p.weightBytes() + s.tokens * p.xBytes()) * s.bk;
 }
 
 /// FP8: clocks of 128 k of a tile. A product is waited for before its sums are promoted, so a warpgroup's chain counts beside
@@ -65,34 +66,35 @@ static double estimateScaled(const GemmShape &p, const RowsSchedule &s, const Gp
 }
 
 double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
-  if (p.xBytes == 1)
+  if (promotes(p.operands))
     return estimateScaled(p, s, gpu);
-  double items = double(p.batch * ceilDiv(p.rows, s.bm()) * ceilDiv(p.n, s.bn));
+  double items = double(rowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn));
   double rounds = double(ceilDiv(int64_t(items), gpu.sms)), blocks = double(ceilDiv(p.k, s.bk));
   // Narrow tiles leave the tensor cores waiting between k-blocks.
   double efficiency = s.bn >= 192 ? 0.90 - 0.04 * double(256 - s.bn) / 64 : s.bn >= 128 ? 0.80 : 0.62;
   if (s.warpgroups == 1)
     efficiency *= 0.85;
-  double mma = blocks * double(s.warpgroups * s.bk * p.xBytes / 32) * mmaClocks(s.bn, gpu) / efficiency / gpu.clock;
+  double mma = blocks * double(s.warpgroups * s.bk * p.xBytes() / 32) * mmaClocks(s.bn, gpu) / efficiency / gpu.clock;
   // Operands that many blocks read at the same time come at more than the model's rates.
   double load = blocks * double(stageBytes(p, s)) / (1.6 * gpu.smLoad);
-  double memory = double(p.batch) * (double(p.n * p.k) * double(p.weightBytes) + double(p.rows) * double(p.k * 2 + p.n * p.outBytes)) / gpu.memory;
+  double weights = double(p.active() * p.weights * p.n) * double(p.k * p.weightBytes());
+  double memory = (weights + double(p.rows) * double(p.k * p.xBytes() + p.n * p.outBytes)) / gpu.memory;
   double l2 = items * blocks * double(stageBytes(p, s)) / (1.4 * gpu.l2);
   double epilogue = kItem + double(s.bn) * 4e-9;
   return kLaunch + std::max({rounds * (std::max(mma, load) + epilogue), memory, l2});
 }
 
-/// bf16 weights as M, dense. A k-block takes the longest of multiplying, of shared memory (what wgmma reads of both operands
-/// for every 16 k, and a little for what copies write), and of the copies' way there and back over the stages under way. That
-/// and the memory's time overlap but for where they are alike. Fitted to 242 measured schedules of twelve shapes, 8 to 512
-/// rows: 4.6% off (root mean square).
+/// Weights as M that nothing scales on the way, dense. A k-block takes the longest of multiplying, of shared memory (what wgmma
+/// reads of both operands for every 32 bytes of k, and a little for what copies write), and of the copies' way there and back over the stages under way. That
+/// and the memory's time overlap but for where they are alike. Fitted to 242 of bf16, measured schedules of twelve shapes, 8 to 512
+/// rows: 4.6% off (root mean square); int8 has the same clocks a byte.
 static double estimateStreaming(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
   constexpr double kStart = 2.5e-6, kItemEnd = 0.05e-6, kStore = 6.3e-9, kMeet = 0.7e-6, kPush = 6.2e-9; // s; of a column
   constexpr double kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.2e12, kAgain = 0.38;
   constexpr double kClock = 1.71e9, kBlockClocks = 27, kReadBytes = 128, kWriteBytes = 700; // a clock
   const int64_t tiles = rowTiles(p, s.tokens), items = tiles * ceilDiv(p.n, s.bm());
   const double rounds = double(ceilDiv(items, gpu.clusters(s.split))), blocks = double(p.k) / double(s.split * s.bk), stage = double(stageBytes(p, s));
-  const double products = double(s.warpgroups * p.weights * s.bk / 16), columns = double(p.weights * s.tokens);
+  const double products = double(s.warpgroups * p.weights * s.bk * p.xBytes() / 32), columns = double(p.weights * s.tokens);
   const double mma = products * std::max(64.0 * double(s.tokens) * 16 / gpu.macs, 8.0);
   const double shared = products * double((64 + s.tokens) * 32) / kReadBytes + stage / kWriteBytes;
   const double block = (std::max(mma, shared) + kBlockClocks) / kClock;
@@ -101,26 +103,26 @@ static double estimateStreaming(const GemmShape &p, const ColsSchedule &s, const
   const double again = tiles > p.batch ? 1 + kAgain : 1;
   // Two matrices in small pieces come slower; measured, not understood.
   const double pieces = p.weights > 1 && s.warpgroups < 3 ? 1.04 : 1;
-  const double memory = again * pieces * double(p.batch * p.weights * p.n * 2) * double(p.k) / kMemory;
+  const double memory = again * pieces * double(p.batch * p.weights * p.n * p.weightBytes()) * double(p.k) / kMemory;
   const double end = kItemEnd + columns * double(s.warpgroups) * kStore;
   const double exchange = s.split > 1 ? kMeet + rounds * columns * kPush : 0;
   return kStart + std::pow(std::pow(memory, 4) + std::pow(rounds * item, 4), 0.25) + rounds * end + exchange;
 }
 
 double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
-  if (!p.grouped && p.weightBytes == 2)
+  if (!p.grouped && !promotes(p.operands))
     return estimateStreaming(p, s, gpu);
   int64_t items = rowTiles(p, s.tokens) * ceilDiv(p.n, s.bm());
   int64_t resident = gpu.clusters(s.split);
   double rounds = double(ceilDiv(items, resident)), k = double(p.k) / double(s.split);
-  double weights = double(p.weights * s.bm() * p.weightBytes) * k, x = double(s.tokens * p.xBytes) * k;
+  double weights = double(p.weights * s.bm() * p.weightBytes()) * k, x = double(s.tokens * p.xBytes()) * k;
   double efficiency = s.tokens >= 256 ? 0.90 : s.tokens >= 128 ? 0.80 : 0.70;
-  double mma = (double(s.warpgroups * p.weights * p.xBytes) * k / 32 * mmaClocks(s.tokens, gpu) / efficiency + k / double(s.bk) * kStageClocks) / gpu.clock;
-  if (p.xBytes == 1) // every warp reads the scales of all rows of x, a sector each
+  double mma = (double(s.warpgroups * p.weights * p.xBytes()) * k / 32 * mmaClocks(s.tokens, gpu) / efficiency + k / double(s.bk) * kStageClocks) / gpu.clock;
+  if (promotes(p.operands) && scalesRows(p.operands)) // every warp reads the scales of all rows of x, a sector each
     mma += k / 128 * double(4 * s.warpgroups * s.tokens) / gpu.clock;
-  if (p.grouped && p.weightBytes < p.xBytes)
+  if (p.grouped && p.operands == Operands::ExpandedFp8)
     mma += k / 128 * double(p.weights) * kExpandClocks * std::max(1.0, double(s.warpgroups) / 2) / gpu.clock;
-  double memory = double(p.active() * p.weights * p.n * p.weightBytes) * double(p.k) / gpu.memory;
+  double memory = double(p.active() * p.weights * p.n * p.weightBytes()) * double(p.k) / gpu.memory;
   double l2 = double(items * s.split) * (weights + x) / gpu.l2;
   double total = std::max({memory, l2, rounds * std::max((weights + x) / gpu.smLoad, mma)}) + rounds * kItem;
   if (s.split > 1)
@@ -136,7 +138,7 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   RowsSchedule best;
   // Experts: one tile of 192 rows holds what most of them have, two of 128 would be half empty (128 rows on average: gate and up
   // take 397 us, 438 in tiles of 128 x 192).
-  if (p.grouped && p.xBytes == 1) {
+  if (p.grouped && promotes(p.operands)) {
     // With few blocks of k the loop is unrolled, and three warpgroups have no registers for that.
     best = {p.k > 512 ? 3 : 2, 128, 128};
     best.stages = stagesThatFit(stageBytes(p, best), listBytes(p, best.bm()), 8, gpu);
@@ -146,16 +148,19 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   for (int64_t warpgroups : {2, 1})
     for (int64_t bn : {256, 224, 192, 160, 144, 128, 96, 64}) {
       // FP8: promoted sums take as many registers as the accumulator, and are made of 32 columns at least; 160 was not measured.
-      if (p.xBytes == 1 && (bn > 192 || bn == 160 || bn % 32 || bn / p.weights % 32))
+      if (promotes(p.operands) && (bn > 192 || bn == 160 || bn % 32 || bn / p.weights % 32))
         continue;
-      if (p.xBytes > 1 && bn % 64 && p.n % bn)
-        continue; // an edge of N cuts whole pieces of 64 columns
-      if (p.xBytes == 1 && warpgroups == 2 && p.rows <= 64 && !p.grouped)
+      // An edge of N cuts whole pieces of 64 columns; int8 is scaled in pieces of 32.
+      if (const int64_t columns = bn / p.weights; !promotes(p.operands) && (columns % (p.xBytes() == 1 ? 32 : 16) || (columns % 64 && p.n % columns)))
+        continue;
+      if (p.outGroup && bn != p.weights * p.outGroup)
+        continue;
+      if (promotes(p.operands) && warpgroups == 2 && p.rows <= 64 && !p.grouped)
         continue; // boxes that end behind x's last row are slow (64 rows of dense gate and up: 113 us, 81 in tiles of 64)
       RowsSchedule s;
       s.warpgroups = warpgroups;
       s.bn = bn;
-      s.bk = 128 / p.xBytes; // a swizzle atom
+      s.bk = p.atom();
       s.stages = stagesThatFit(stageBytes(p, s), listBytes(p, s.bm()), 8, gpu);
       if (double cost = estimate(p, s, gpu); cost < least)
         least = cost, best = s;
@@ -165,7 +170,7 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
 
 /// Stages that keep memory busy: 112 KiB under way, 64 KiB of them weights. More make a launch slower by a percent or two.
 static int64_t stagesThatStream(const GemmShape &p, const ColsSchedule &s) {
-  int64_t weights = p.weights * s.bm() * s.bk * p.weightBytes;
+  int64_t weights = p.weights * s.bm() * s.bk * p.weightBytes();
   return std::max({ceilDiv(112 << 10, stageBytes(p, s)), ceilDiv(64 << 10, weights), int64_t(4)});
 }
 
@@ -193,24 +198,25 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   Choice best;
   best.schedule.warpgroups = 0;
   // An accumulator takes tokens / 2 registers a thread and matrix; promoted ones (FP8) twice that, and the expanded
-  // operand 48 more, or the scales of x tokens / 2. Four consumer warpgroups leave 112 registers each, three 152, two 232,
-  // of which the rest of the kernel takes 60.
-  const int64_t accumulators = p.weights * tokens / 2 * (p.weightBytes == 1 ? 2 : 1) + (p.xBytes == 1 ? tokens / 2 : 0);
-  const bool expands = p.weightBytes < p.xBytes, streams = !p.grouped && p.weightBytes == 2;
+  // operand 48 more, or the scales of x tokens / 2, twice half of that as they are read ahead. Four consumer warpgroups leave
+  // 112 registers each, three 152, two 232, of which the rest of the kernel takes 60.
+  const bool sums = promotes(p.operands), expands = p.operands == Operands::ExpandedFp8, streams = !p.grouped && !sums;
+  const int64_t scales = scalesRows(p.operands) ? tokens / (sums ? 2 : 4) : 0;
+  const int64_t accumulators = p.weights * tokens / 2 * (sums ? 2 : 1) + scales;
   for (int64_t order : {4, 3, 2, 1}) {
     const int64_t warpgroups = streams ? 5 - order : order;
-    const int64_t most = warpgroups == 4 ? (expands ? 32 : 64) : warpgroups == 3 ? 90 : p.xBytes == 1 ? 160 : 136;
+    const int64_t most = warpgroups == 4 ? (expands ? 32 : 64) : warpgroups == 3 ? 90 : scalesRows(p.operands) ? 160 : 136;
     if (accumulators > most || (warpgroups == 4 && expands && p.weights > 1) || (warpgroups == 3 && !streams))
       continue;
-    for (int64_t bk : {256, 128, 64}) {
+    for (int64_t bk : {4 * p.atom(), 2 * p.atom(), p.atom()}) {
       ColsSchedule s;
       s.warpgroups = warpgroups;
       s.tokens = tokens;
       s.split = split;
       s.bk = bk;
-      // bf16: a warpgroup's rows of several swizzle atoms are no contiguous operand, so more than 64 k go to one warpgroup;
-      // parts of a split begin at multiples of 128. FP8 is promoted every 128.
-      if (p.weightBytes == 1 ? bk != 128 : (bk > 64 && warpgroups > 1) || (split > 1 && bk > 128))
+      // A warpgroup's rows of several swizzle atoms are no contiguous operand, so more than an atom goes to one warpgroup; parts
+      // of a split begin at multiples of 128, and sums are promoted every 128.
+      if (sums ? bk != 128 : (bk > p.atom() && warpgroups > 1) || (split > 1 && bk > 128))
         continue;
       const int64_t fit = stagesThatFit(stageBytes(p, s), s.exchangeBytes(p.weights) + s.stagingBytes() + listBytes(p, tokens), 32, gpu);
       const int64_t few = std::min(fit, streams ? stagesThatStream(p, s) : 8), many = streams ? fit : few;
@@ -222,12 +228,21 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   return best.schedule;
 }
 
-bool takesRows(const GemmShape &p) { return p.xBytes == 1 && !p.grouped && p.batch == 1 && p.rows > 32; }
+bool takesRows(const GemmShape &p, const GpuModel &gpu) {
+  if (p.outGroup)
+    return true;
+  if (p.grouped || p.batch > 1 || !scalesRows(p.operands))
+    return false;
+  if (p.operands != Operands::Int8)
+    return p.rows > 32;
+  ColsSchedule cols = chooseCols(p, splitOfWeight(p, gpu), kMostTokens, gpu);
+  return !cols.warpgroups || estimate(p, chooseRows(p, gpu), gpu) < estimate(p, cols, gpu);
+}
 
 int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
   // Exchanging sums of both products costs what it saves: gate and up of the shared expert take 12.6 us in two parts and 14.1
   // whole for 8 tokens, 20.1 and 15.5 for 64.
-  if (p.xBytes == 1 && p.weights > 1)
+  if (promotes(p.operands) && scalesRows(p.operands) && p.weights > 1)
     return 1;
   int64_t best = 1;
   double least = 1e30;
@@ -235,14 +250,16 @@ int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
     if (p.k / split < 256)
       break; // too short to be worth an exchange
     // One split for all buckets: judged over narrow and wide ones, the widest being where x costs most traffic.
+    const bool alone = p.operands == Operands::Int8;
     double cost = 0;
-    for (int64_t tokens : {8, 64, 128}) {
+    for (int64_t rows : alone ? std::vector<int64_t>{p.rows} : std::vector<int64_t>{8, 64, 128}) {
       GemmShape bucket = p;
-      bucket.rows = tokens;
-      double least = estimate(bucket, chooseCols(bucket, split, tokens, gpu), gpu);
-      if (split == 1 && takesRows(bucket))
-        least = std::min(least, estimate(bucket, chooseRows(bucket, gpu), gpu));
-      cost += least;
+      bucket.rows = rows;
+      ColsSchedule s = chooseCols(bucket, split, alone ? kMostTokens : rows, gpu);
+      double seconds = s.warpgroups ? estimate(bucket, s, gpu) : 1e30;
+      if (split == 1 && !alone && takesRows(bucket, gpu))
+        seconds = std::min(seconds, estimate(bucket, chooseRows(bucket, gpu), gpu));
+      cost += seconds;
     }
     if (cost < least * 0.97) // a wider split must earn its exchange clearly
       least = cost, best = split;

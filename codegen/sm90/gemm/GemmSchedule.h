@@ -9,6 +9,25 @@
 
 namespace dsv3::codegen {
 
+/// How operands are stored, and how their products are summed.
+enum class Operands {
+  Bf16,        ///< f32 sums over K
+  ExpandedFp8, ///< weights of FP8 codes, rows of bf16: sums of 128 k, scaled, added in f32
+  Fp8,         ///< both of FP8 codes: likewise
+  Int8,        ///< both of int8, a scale per row of each: int32 sums over K, scaled once
+  Int8Groups,  ///< rows of x with a scale per 128 k: int32 sums of 128 k, scaled, added in f32
+};
+constexpr bool isInteger(Operands o) { return o == Operands::Int8 || o == Operands::Int8Groups; }
+/// Whether sums of 128 k are scaled and added.
+constexpr bool promotes(Operands o) { return o != Operands::Bf16 && o != Operands::Int8; }
+/// Whether rows of x are codes with scales, as weights are in everything but bf16.
+constexpr bool scalesRows(Operands o) { return o == Operands::Fp8 || isInteger(o); }
+constexpr int64_t bytesOfX(Operands o) { return scalesRows(o) ? 1 : 2; }
+constexpr int64_t bytesOfWeight(Operands o) { return o == Operands::Bf16 ? 2 : 1; }
+
+/// int8: scales of a weight's rows are padded to a multiple of this, so that whole tiles can read them.
+constexpr int64_t kScalePad = 256;
+
 /// What a cost depends on. The figures are those of an H200; they rank candidates, they promise nothing.
 struct GpuModel {
   int64_t sms = 132;
@@ -30,11 +49,15 @@ struct GemmShape {
   int64_t n = 0, k = 0;    ///< of one weight matrix
   int64_t batch = 1;       ///< independent products: heads, experts
   int64_t weights = 1;     ///< matrices that share x: 2 for gate and up
-  int64_t weightBytes = 2; ///< of an element
-  int64_t xBytes = 2;
-  int64_t outBytes = 2;
+  Operands operands = Operands::Bf16;
+  int64_t outBytes = 2;    ///< of an element
+  int64_t outGroup = 0;    ///< columns of y that share a scale, where y is quantised: no tile parts them
   bool grouped = false;    ///< `rows` is the sum over the products (experts), each of which may have any share of them
 
+  int64_t weightBytes() const { return bytesOfWeight(operands); }
+  int64_t xBytes() const { return bytesOfX(operands); }
+  /// Elements of K in the 128 bytes of a swizzle atom.
+  int64_t atom() const { return 128 / xBytes(); }
   /// Products with rows: experts without touch no weight.
   int64_t active() const { return grouped && rows < batch ? rows : batch; }
 };
@@ -60,17 +83,19 @@ struct ColsSchedule {
   int64_t exchangeBytes(int64_t weights) const { return split > 1 ? weights * (bm() * summed() * split * 4 + 80 * warpgroups) : 0; }
 };
 
+constexpr int64_t kMostTokens = 256; ///< wgmma's N
+
 /// Seconds of a launch with this schedule.
 double estimate(const GemmShape &, const RowsSchedule &, const GpuModel & = {});
 double estimate(const GemmShape &, const ColsSchedule &, const GpuModel & = {});
 
 RowsSchedule chooseRows(const GemmShape &, const GpuModel & = {});
-/// Whether decode multiplies so many rows with tokens as M, if the weight's K is not split: FP8 x FP8 does, from 33 rows on. Its
-/// bits are those of weights as M: the same products of 128 k, promoted alike.
-bool takesRows(const GemmShape &);
+/// Whether decode multiplies so many rows with tokens as M, if the weight's K is not split: FP8 x FP8 does, from 33 rows on, and
+/// int8 where it is faster. The bits are those of weights as M: the same products, scaled alike.
+bool takesRows(const GemmShape &, const GpuModel & = {});
 
 /// CTAs that share K: a function of the weight alone, so that the bits of a result do not depend on how many tokens
-/// there are.
+/// there are. Sums of int8 have the same bits in any order: there the fastest for these rows.
 int64_t splitOfWeight(const GemmShape &, const GpuModel & = {});
 /// The token tile follows from the capacity (at most `maxTokens`), the rest from the cost.
 ColsSchedule chooseCols(const GemmShape &, int64_t split, int64_t maxTokens, const GpuModel & = {});

@@ -13,7 +13,7 @@ static ColsSpec colsSpec(const KvExpandSpec &spec) {
   // What `ColsSpec::staged` asks, of both halves.
   cols.n = spec.nope % 64 || spec.values % 64 ? 8 : 64;
   cols.outPitch = (spec.nope + spec.rope) % 8 || spec.values % 8 ? 1 : 8;
-  cols.blockScaled = spec.blockScaled;
+  cols.operands = spec.blockScaled ? Operands::ExpandedFp8 : Operands::Bf16;
   cols.stacked = true;
   cols.outElem = spec.outElem;
   return cols;
@@ -24,7 +24,7 @@ GemmShape kvExpandShape(const KvExpandSpec &spec, int64_t keyBlocks) {
   p.rows = keyBlocks * KvExpandSpec::kPage;
   p.n = spec.nope + spec.values, p.k = spec.latent;
   p.batch = spec.heads;
-  p.weightBytes = spec.blockScaled ? 1 : 2;
+  p.operands = spec.blockScaled ? Operands::ExpandedFp8 : Operands::Bf16;
   return p;
 }
 

@@ -17,7 +17,7 @@ struct Item {
 class RowsKernel {
 public:
   RowsKernel(TileBuilder &k, const RowsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
-    elem = spec.scaled ? k.f8 : k.bf16;
+    elem = integer() ? k.i8 : scaled() ? k.f8 : k.bf16;
     a = k.buf({s.bm(), s.bk}, elem);
     b = k.buf({s.bn, s.bk}, elem);
   }
@@ -35,20 +35,30 @@ public:
   }
 
 private:
+  bool scaled() const { return scalesRows(spec.operands); }
+  bool integer() const { return isInteger(spec.operands); }
+
   //===-- Parameters and items --------------------------------------------===//
 
   SmallVector<Type> parameters() {
     constexpr int64_t any = ShapedType::kDynamic;
     SmallVector<Type> types{k.scalars};
-    auto operand = [&](ArrayRef<int64_t> box) {
+    auto operand = [&](ArrayRef<int64_t> box, ArrayRef<int64_t> scales) {
       types.push_back(k.tma(elem, box));
-      if (spec.scaled)
-        types.push_back(k.gmem({any, kBlocks()}, k.f32));
+      if (scaled())
+        types.push_back(k.gmem(scales, k.f32));
     };
-    operand({s.bm(), s.bk});
+    operand({s.bm(), s.bk}, {any, promotes(spec.operands) ? spec.kBlocks() : 1});
+    SmallVector<int64_t> box{spec.columns(), s.bk}, scales{any};
+    if (spec.experts)
+      box.insert(box.begin(), 1);
+    if (!integer())
+      scales.push_back(spec.kBlocks());
     for (int64_t i = 0; i < spec.weights; ++i)
-      spec.experts ? operand({1, spec.columns(), s.bk}) : operand({spec.columns(), s.bk});
-    types.push_back(k.gmem({any, spec.outPitch}, spec.outElem));
+      operand(box, scales);
+    types.push_back(k.gmem({any, spec.outPitch}, spec.codes ? k.i8 : spec.outElem));
+    if (spec.codes)
+      types.push_back(k.gmem({any, spec.n / kGroup}, k.f32));
     if (spec.experts)
       types.push_back(k.gmem({any}, k.i32));
     return types;
@@ -57,14 +67,16 @@ private:
   void takeParameters(ArrayRef<Value> args) {
     auto take = [&] { return args.consume_front(); };
     x = take();
-    if (spec.scaled)
+    if (scaled())
       xScales = take();
     for (int64_t i = 0; i < spec.weights; ++i) {
       w.push_back(take());
-      if (spec.scaled)
+      if (scaled())
         wScales.push_back(take());
     }
     out = take();
+    if (spec.codes)
+      outScales = take();
     if (spec.experts)
       offsets = take();
   }
@@ -81,8 +93,6 @@ private:
       return {at[0], at[2], at[3], at[1]};
     return {Value(), at[0], at[1], k.sub(rows, at[0])};
   }
-
-  int64_t kBlocks() const { return (spec.k + 127) / 128; }
 
   //===-- Producer --------------------------------------------------------===//
 
@@ -121,16 +131,16 @@ private:
     k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
       Item it = item(at);
       it.m = k.add(it.m, row), it.left = k.sub(it.left, row);
-      Values r = spec.scaled ? multiplyScaled(row, it, v[0]) : multiply(row, v[0]);
+      Values r = promotes(spec.operands) ? multiplyScaled(row, it, v[0]) : multiply(row, it, v[0]);
       store(Values(ArrayRef<Value>(r).drop_front()), it);
       return Values{r[0]};
     });
   }
 
-  /// The next slot and the sum. The k-block before is awaited and released while this one is in flight.
-  Values multiply(Value row, Value slot) {
+  /// The next slot and the sum, of int8 scaled. The k-block before is awaited and released while this one is in flight.
+  Values multiply(Value row, const Item &it, Value slot) {
     Value noSlot = k.none(slotType()), noToken = k.none(tile::TokenType::get(k.b.getContext()));
-    Value fresh = k.none(k.acc(s.bn, k.f32));
+    Value fresh = k.none(k.acc(s.bn, integer() ? k.i32 : k.f32));
     Values r = k.peeled(tile::Peel::First, 0, spec.k, s.bk, {slot, noSlot, fresh, noToken}, [&](Value, Value, Values v) {
       Values ab = k.wait(v[0]);
       TileBuilder::Mma mma = k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), ab[1], v[2]);
@@ -138,35 +148,70 @@ private:
       k.release(v[1]);
       return Values{k.next(v[0]), v[0], mma.acc, mma.token};
     });
+    if (!integer()) {
+      Value sum = k.await(r[2]);
+      k.release(r[1]);
+      return {r[0], sum};
+    }
+    // While the last k-block is in flight.
+    Value rowScales = readRowScales(it, k.ci(0));
+    Values columnScales = readColumnScales(it, scaledColumns());
     Value sum = k.await(r[2]);
     k.release(r[1]);
-    return {r[0], sum};
+    Values next{r[0]};
+    for (auto [i, scales] : llvm::enumerate(columnScales)) {
+      Value part = k.slice(sum, int64_t(i) * scaledColumns(), scaledColumns());
+      Type type = k.frag(scaledColumns(), k.f32);
+      next.push_back(k.mul(k.toFloat(part), k.mul(k.bcast(rowScales, type), k.bcast(scales, type))));
+    }
+    return next;
   }
 
-  /// Columns of a tile whose weights share a scale: weights have one per 64 rows, and tiles begin at multiples of theirs.
-  int64_t scaledColumns() const { return spec.columns() % 64 ? 32 : 64; }
+  Value readRowScales(const Item &it, Value kBlock) {
+    return k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
+  }
 
-  /// FP8: every 128 of K a fresh accumulator, added times its scales. The next slot and the sums of columns that share a
-  /// weight's scale. Scales are read before the product is waited for.
+  /// int8: the scales of the tile's columns, `width` of them at a time. Past the last ones those stand in, and nothing of it is
+  /// stored.
+  Values readColumnScales(const Item &it, int64_t width) {
+    Values into;
+    for (Value scales : wScales)
+      for (int64_t i = 0; i < spec.columns() / width; ++i) {
+        Value first = k.add(it.n, i * width);
+        if (spec.paddedScales() % spec.columns())
+          first = k.min(first, spec.paddedScales() - width);
+        into.push_back(k.read(scales, {it.expert ? k.add(k.mul(it.expert, spec.paddedScales()), first) : first}, k.col(width, k.f32)));
+      }
+    return into;
+  }
+
+  /// Columns of a tile that are scaled together. FP8 weights have a scale per 64 rows, and tiles begin at multiples of theirs.
+  int64_t scaledColumns() const { return spec.columns() % 64 == 0 ? 64 : spec.columns() % 32 == 0 ? 32 : 16; }
+
+  /// Every 128 of K a fresh accumulator, added times its scales. The next slot and the sums of columns that are scaled
+  /// together. Scales are read before the product is waited for; those of int8 weights multiply in the end.
   Values multiplyScaled(Value row, const Item &it, Value slot) {
     const int64_t width = scaledColumns();
     Type sumType = k.frag(width, k.f32);
     const size_t parts = size_t(s.bn / width);
     Values inits{slot};
     inits.append(parts, k.constant(sumType, 0));
-    return k.loop(0, spec.k, s.bk, inits, [&](Value kk, Values v) {
-      Value kBlock = k.shr(kk, 7), xScale = k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
-      Values scales = weightScales(it, kBlock);
+    Values r = k.loop(0, spec.k, s.bk, inits, [&](Value kk, Values v) {
+      Value kBlock = k.shr(kk, 7), xScale = readRowScales(it, kBlock);
+      Values scales = integer() ? Values() : weightScales(it, kBlock);
       Values ab = k.wait(v[0]);
-      Value part = k.await(k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), ab[1], k.none(k.acc(s.bn, k.f32))).acc);
+      Value part = k.await(k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), ab[1], k.none(k.acc(s.bn, integer() ? k.i32 : k.f32))).acc);
       k.release(v[0]);
       Values next{k.next(v[0])};
       for (size_t i = 0; i < parts; ++i) {
-        Value scale = k.bcast(k.mul(xScale, k.bcast(scales[i], xScale.getType())), sumType);
-        next.push_back(k.fma(k.slice(part, int64_t(i) * width, width), scale, v[1 + i]));
+        Value scale = integer() ? xScale : k.mul(xScale, k.bcast(scales[i], xScale.getType())), sum = k.slice(part, int64_t(i) * width, width);
+        next.push_back(k.fma(integer() ? k.toFloat(sum) : sum, k.bcast(scale, sumType), v[1 + i]));
       }
       return next;
     });
+    for (auto [i, scales] : llvm::enumerate(integer() ? readColumnScales(it, width) : Values()))
+      r[1 + i] = k.mul(r[1 + i], k.bcast(scales, sumType));
+    return r;
   }
 
   /// One for every sum.
@@ -197,8 +242,31 @@ private:
       width /= 2;
       sums = {k.slice(sums[0], 0, width), k.slice(sums[0], width, width)};
     }
+    Values products;
     for (size_t i = 0; i < sums.size() / 2; ++i)
-      writeColumns(gatedProduct(k, sums[i], sums[sums.size() / 2 + i], spec.via), width, it, int64_t(i) * width);
+      products.push_back(gatedProduct(k, sums[i], sums[sums.size() / 2 + i], spec.via));
+    if (spec.codes)
+      return writeCodes(products, it);
+    for (auto [i, product] : llvm::enumerate(products))
+      writeColumns(product, width, it, int64_t(i) * width);
+  }
+
+  /// A tile is one group of columns: as kernel.quantize stores what would be stored plain, but for a multiplication by 1 / scale.
+  void writeCodes(Values products, const Item &it) {
+    Type row = k.row(k.f32);
+    Value most = k.constant(row, 0);
+    for (Value &p : products) {
+      p = k.cast(k.cast(p, spec.outElem), k.f32);
+      most = k.max(most, k.reduce(tile::Combine::Max, k.max(p, k.neg(p)), row));
+    }
+    Value one = k.constant(row, 1);
+    Value scale = k.select(k.lt(k.constant(row, 0), most), k.divide(most, k.constant(row, 127)), one), inverse = k.divide(one, scale);
+    k.write(scale, outScales, {it.m, k.div(it.n, kGroup)}, it.left, {}, /*trans=*/true);
+    int64_t from = 0;
+    for (Value p : products) {
+      k.write(k.toCodes(k.mul(p, k.bcast(inverse, p.getType()))), out, {it.m, k.add(it.n, from)}, it.left);
+      from += cast<RankedTensorType>(p.getType()).getDimSize(1);
+    }
   }
 
   /// Rows past the true count and columns past N are not written. Where no 64 columns are cut by the edge, they are stored
@@ -216,6 +284,7 @@ private:
     }
   }
 
+  static constexpr int64_t kGroup = 128; ///< columns that share a scale
   Type slotType() { return tile::slotOf(ring.getType()); }
 
   TileBuilder &k;
@@ -223,14 +292,14 @@ private:
   const RowsSchedule &s;
   Type elem;
   tile::BufType a, b;
-  Value x, xScales, out, offsets, ring, rows, work;
+  Value x, xScales, out, outScales, offsets, ring, rows, work;
   SmallVector<Value, 2> w, wScales;
 };
 } // namespace
 
 int64_t sharedBytes(const RowsSpec &spec) {
   const RowsSchedule &s = spec.schedule;
-  int64_t stage = (s.bm() + s.bn) * s.bk * (spec.scaled ? 1 : 2);
+  int64_t stage = (s.bm() + s.bn) * s.bk * bytesOfX(spec.operands);
   return s.stages * (stage + 16) + (spec.experts ? 16 * (1 + spec.rowTiles) : 0);
 }
 

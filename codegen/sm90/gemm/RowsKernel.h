@@ -1,4 +1,4 @@
-// A GEMM whose tokens are wgmma's M: bf16 x bf16, or FP8 x FP8 with block scales, from shared memory; persistent, for many
+// A GEMM whose tokens are wgmma's M: bf16 x bf16, FP8 x FP8 or int8 x int8 with scales, from shared memory; persistent, for many
 // tokens. One weight or a pair of them (gate and up, side by side in a tile), of one matrix or of experts.
 #pragma once
 
@@ -11,24 +11,28 @@ struct RowsSpec {
   RowsSchedule schedule;
   int64_t n = 0, k = 0;
   int64_t weights = 1;    ///< 2: y = silu(x w0^T) * (x w1^T); a tile holds bn / 2 rows of each
-  bool scaled = false;    ///< FP8: x with a scale per row and 128 k, w with one per 64 rows and 128 k
+  Operands operands = Operands::Bf16; ///< not expanded
   int64_t experts = 0;    ///< of stacked weights; rows of x belong to experts. 0: plain rows
   int64_t rowTiles = 0;   ///< experts: tiles of rows at most
   mlir::Type outElem;
+  bool codes = false;     ///< y as i8 with a scale per row and 128 columns, which are a tile's
   mlir::Type via;         ///< of a pair: what both products are rounded to first
   int64_t outPitch = 0;   ///< elements
   int64_t rowScalar = 0;  ///< DSV3_SCALAR_* that counts rows
   int64_t rowFactor = 1;  ///< rows per unit of it
 
   int64_t columns() const { return schedule.bn / weights; } ///< of y that a tile makes
+  int64_t kBlocks() const { return (k + 127) / 128; }
+  int64_t paddedScales() const { return (n + kScalePad - 1) / kScalePad * kScalePad; } ///< int8: of a matrix
 };
 
 /// Dynamic shared memory of such a kernel.
 int64_t sharedBytes(const RowsSpec &spec);
 
 /// Parameters: the step's scalars; tensor map of x [rows, K] (box bm x bk), where scaled the address of its scales
-/// [rows, K / 128]; per weight a tensor map of [experts,] N, K (box bn / weights x bk), where scaled its scales
-/// [experts, N / 64, K / 128]; address of y; of experts the address of their offsets, i32 [experts + 1].
+/// [rows, K / 128], or [rows] of int8 per token; per weight a tensor map of [experts,] N, K (box bn / weights x bk), where
+/// scaled its scales, FP8 [experts, N / 64, K / 128], int8 [experts, paddedScales]; address of y, of codes also of its
+/// scales [rows, N / 128]; of experts the address of their offsets, i32 [experts + 1].
 void buildRowsKernel(TileBuilder &k, llvm::StringRef symbol, const RowsSpec &spec);
 
 } // namespace dsv3::codegen

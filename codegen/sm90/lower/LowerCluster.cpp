@@ -78,11 +78,11 @@ LogicalResult KernelLowering::lowerClusterSum(tile::ClusterSumOp op) {
     Regs sum;
     for (int64_t r = 0; r < blocks; ++r)
       for (auto [i, word] : llvm::enumerate(ptx.ldShared(mine, (r * columns + c) * kWord, 4))) {
-        Value x = ptx.bitcast(word, b.getF32Type());
+        Value x = ptx.bitcast(word, to.machineType());
         if (r == 0)
           sum.push_back(x);
         else
-          sum[i] = arith::AddFOp::create(b, loc, sum[i], x);
+          sum[i] = isa<FloatType>(to.element) ? Value(arith::AddFOp::create(b, loc, sum[i], x)) : Value(arith::AddIOp::create(b, loc, sum[i], x));
       }
     llvm::append_range(sums, sum);
   }

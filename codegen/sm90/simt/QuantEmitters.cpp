@@ -1,4 +1,4 @@
-// Rows in FP8 blocks: making them, and choosing some of them.
+// Rows of codes: making them, and choosing some of them.
 #include "codegen/sm90/simt/QuantGroup.h"
 
 using namespace mlir;
@@ -9,34 +9,24 @@ namespace {
 
 constexpr int64_t kGroup = QuantGroup::kGroup;
 
-/// kernel.quantize: x, out; a group is 16 or 32 neighbouring lanes of a warp.
-class QuantizeEmitter : public SimtEmitter {
+/// kernel.quantize: x, out.
+class QuantizeEmitter : public RowsToCodesEmitter {
 public:
-  QuantizeEmitter() : SimtEmitter("kernel.quantize", "sm90.quantize") {}
+  QuantizeEmitter() : RowsToCodesEmitter("kernel.quantize", "sm90.quantize") {}
   std::string whyIllegal(Operation *op) const override {
     if (!isa<Float32Type, BFloat16Type>(tensorType(op->getOperand(0)).getElementType()))
       return "x must be f32 or bf16";
-    if (std::string why = QuantGroup::whyIllegal(op->getOperand(1), width(op)); !why.empty())
-      return why;
-    return walk(op).whyIllegal();
+    return RowsToCodesEmitter::whyIllegal(op);
   }
-  LaunchSignature signature(Operation *op) const override { return {{}, {QuantGroup::scaleOffset(op->getOperand(1))}}; }
   DeviceCost cost(Operation *op) const override {
-    double values = double(tensorType(op->getOperand(0)).getNumElements());
-    return {values * (double(elemBytes(tensorType(op->getOperand(0)).getElementType())) + 1 + 4.0 / kGroup), 0};
+    RankedTensorType x = tensorType(op->getOperand(0));
+    return {double(x.getNumElements() * elemBytes(x.getElementType()) + kernel::getValueBytes(tensorType(op->getOperand(1)))), 0};
   }
 
 protected:
-  static int64_t width(Operation *op) { return vectorWidth(op, {0}, {lastDim(op->getOperand(0))}); }
-  static GroupWalk walk(Operation *op) { return {rowCapacity(op->getOperand(0)), lastDim(op->getOperand(0)), width(op)}; }
-  int64_t threads(Operation *) const override { return GroupWalk::kThreads; }
-  int64_t blocks(Operation *op) const override { return walk(op).blocks(); }
-
-  void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
+  Source source(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
     Rows x = rows(k, refs, op, 0);
-    QuantGroup group(k, op->getOperand(1), k.param(refs.of(1)), k.param(refs.size()), width(op));
-    walk(op).quantise(k, rowCount(k, op->getOperand(0)), group,
-                      [&](Value row, Value lane) { return x.load(k, x.at(k, row, lane), width(op)); });
+    return [=, &k](Value row, Value lane, int64_t width) { return x.load(k, x.at(k, row, lane), width); };
   }
 };
 
@@ -46,7 +36,7 @@ public:
   GatherQuantizedEmitter() : SimtEmitter("kernel.gather", "sm90.gather_quantized") {}
   std::string whyIllegal(Operation *op) const override {
     if (!QuantGroup::schemeOf(op->getOperand(0)) || op->getOperand(0).getDefiningOp<kernel::ViewOp>())
-      return "x must be whole rows of f8E4M3FN in blocks of 1x128";
+      return "x must be whole rows of f8E4M3FN or i8 in blocks of 1x128 or 1x?";
     if (lastDim(op->getResult(0)) % 4)
       return "rows of " + std::to_string(lastDim(op->getResult(0))) + " codes do not lie on multiples of 4";
     double all = double(rowCapacity(op->getResult(0))) * double(items(op));
@@ -65,7 +55,7 @@ protected:
     return words;
   }
   static int64_t vectors(Operation *op) { return lastDim(op->getResult(0)) / (words(op) * 4); }
-  static int64_t groups(Operation *op) { return llvm::divideCeil(lastDim(op->getResult(0)), kGroup); }
+  static int64_t groups(Operation *op) { return QuantGroup::perToken(op->getOperand(0)) ? 1 : llvm::divideCeil(lastDim(op->getResult(0)), kGroup); }
   static int64_t items(Operation *op) { return vectors(op) + groups(op); }
   int64_t threads(Operation *) const override { return kThreads; }
   int64_t blocks(Operation *op) const override { return llvm::divideCeil(rowCapacity(op->getResult(0)) * items(op), kThreads); }

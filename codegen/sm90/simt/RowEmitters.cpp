@@ -85,37 +85,25 @@ private:
   Fn fn;
 };
 
-/// kernel.swiglu into quantised rows: gate, up, out. As kernel.quantize, a group is neighbouring lanes of a warp.
-class SwigluQuantizeEmitter : public SimtEmitter {
+/// kernel.swiglu into quantised rows: gate, up, out.
+class SwigluQuantizeEmitter : public RowsToCodesEmitter {
 public:
-  SwigluQuantizeEmitter() : SimtEmitter("kernel.swiglu", "sm90.swiglu_quantize") {}
+  SwigluQuantizeEmitter() : RowsToCodesEmitter("kernel.swiglu", "sm90.swiglu_quantize") {}
   std::string whyIllegal(Operation *op) const override {
-    if (std::string why = floatsOnly(op, /*quantised=*/2); !why.empty())
-      return why;
-    if (std::string why = QuantGroup::whyIllegal(op->getOperand(2), walk(op).width); !why.empty())
-      return why;
-    return walk(op).whyIllegal();
+    std::string why = floatsOnly(op, /*quantised=*/2);
+    return why.empty() ? RowsToCodesEmitter::whyIllegal(op) : why;
   }
-  LaunchSignature signature(Operation *op) const override { return {{}, {QuantGroup::scaleOffset(op->getOperand(2))}}; }
 
 protected:
-  static GroupWalk walk(Operation *op) {
-    int64_t columns = lastDim(op->getResult(0));
-    return {rowCapacity(op->getResult(0)), columns, vectorWidth(op, {0, 1}, {columns})};
-  }
-  int64_t threads(Operation *) const override { return GroupWalk::kThreads; }
-  int64_t blocks(Operation *op) const override { return walk(op).blocks(); }
-
-  void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
-    GroupWalk w = walk(op);
+  Source source(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
     Rows gate = rows(k, refs, op, 0), up = rows(k, refs, op, 1);
-    QuantGroup group(k, op->getOperand(2), k.param(refs.of(2)), k.param(refs.size()), w.width);
-    w.quantise(k, rowCount(k, op->getResult(0)), group, [&](Value row, Value lane) {
-      Lanes g = gate.load(k, gate.at(k, row, lane), w.width), u = up.load(k, up.at(k, row, lane), w.width);
+    Type elem = tensorType(op->getOperand(2)).getElementType();
+    return [=, &k](Value row, Value lane, int64_t width) {
+      Lanes g = gate.load(k, gate.at(k, row, lane), width), u = up.load(k, up.at(k, row, lane), width);
       for (auto [a, c] : llvm::zip(g, u))
         a = k.fmul(k.siluFast(a), c);
-      return k.roundTo(tensorType(op->getOperand(2)).getElementType(), g);
-    });
+      return k.roundTo(elem, g);
+    };
   }
 };
 
@@ -208,14 +196,10 @@ private:
   /// What is quantised is the result as it would be stored plain. Threads past the end of the row hold zeros, and take part in
   /// the exchange of a group.
   static void quantise(SimtBuilder &k, const RowNorm &norm, Value out, Value codes, Value scaleOffset, Value row, ArrayRef<Lanes> values) {
-    QuantGroup group(k, out, codes, scaleOffset, norm.width);
     SmallVector<Lanes> numbers;
-    SmallVector<Value> scales;
-    for (const Lanes &v : values) {
+    for (const Lanes &v : values)
       numbers.push_back(k.roundTo(tensorType(out).getElementType(), v));
-      scales.push_back(group.scale(numbers.back()));
-    }
-    norm.forVectors(k, [&](int64_t i, Value lane) { group.store(numbers[size_t(i)], scales[size_t(i)], row, lane); });
+    QuantGroup(k, out, codes, scaleOffset, norm.width).storeRow(norm, row, std::move(numbers));
   }
 
   bool residual;

@@ -177,6 +177,22 @@ Lanes SimtBuilder::loadF8(Type codes, Value address, int64_t n, bool readOnly) {
 
 Value SimtBuilder::toE4M3(Value v) { return arith::TruncIOp::create(b, i8, intrinsic(i16, "llvm.nvvm.ff.to.e4m3x2.rn", {v, v})); }
 
+void SimtBuilder::storeI8(ArrayRef<Value> lanes, Value address) {
+  SmallVector<Value> words;
+  for (size_t i = 0; i < lanes.size(); i += 4) {
+    Value word;
+    for (size_t j = 0; j < 4; ++j) {
+      Value v = fmax(lanes[i + j], cf(f32, -127)), most = cf(f32, 127);
+      v = select(gt(v, most), most, v);
+      // Where a number's last place is 1, it holds the integer.
+      Value byte = bitAnd(bitcast(i32, fadd(v, cf(f32, 0x1.8p23))), cint(i32, 0xff));
+      word = j ? bitOr(word, shl(byte, int64_t(8 * j))) : byte;
+    }
+    words.push_back(word);
+  }
+  storeWords(words, address);
+}
+
 //===-- Arithmetic --------------------------------------------------------===//
 
 Value SimtBuilder::toI32(Value v) { return arith::TruncIOp::create(b, i32, v); }

@@ -59,6 +59,8 @@ public:
   Lanes loadF8(Type codes, Value address, int64_t n, bool readOnly = false);
   /// The same of one value, as i8.
   Value toE4M3(Value v);
+  /// Rounds to integers (to nearest, ties to even), at most 127 in magnitude, and stores a multiple of four as bytes.
+  void storeI8(ArrayRef<Value> lanes, Value address);
   /// Consecutive 32-bit integers, as loadF32.
   SmallVector<Value> loadI32(Value address, int64_t n, bool readOnly = false);
   /// Adds an i32 to one in shared memory, atomically: for counts, which do not depend on the order.

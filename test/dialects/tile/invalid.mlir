@@ -800,7 +800,7 @@ tile.kernel @k(%g: !tile.gmem<?x?xf32>) cluster(2) {
   %b = alloc : !tile.buf<64x16xf32>
   role @a warpgroups(1) {
     %f = read %g[0, 0] : !tile.gmem<?x?xf32> -> !Sum
-    // expected-error @+1 {{T38: expected a buffer of 64x16 f32 in the register order of an accumulator, got '!tile.buf<64x16xf32>'}}
+    // expected-error @+1 {{T38: expected a buffer of 64x16 'f32' in the register order of an accumulator, got '!tile.buf<64x16xf32>'}}
     %s = cluster_sum %f via %b : !Sum, !tile.buf<64x16xf32> -> !Half
   }
 }
@@ -812,7 +812,7 @@ tile.kernel @k(%g: !tile.gmem<?x?xf32>) cluster(4) {
   %b = alloc : !tile.buf<64x8xf32, frag<acc>>
   role @a warpgroups(1) {
     %f = read %g[0, 0] : !tile.gmem<?x?xf32> -> !Sum
-    // expected-error @+1 {{T38: expected a buffer of 64x32 f32 in the register order of an accumulator, got '!tile.buf<64x8xf32, frag<acc>>'}}
+    // expected-error @+1 {{T38: expected a buffer of 64x32 'f32' in the register order of an accumulator, got '!tile.buf<64x8xf32, frag<acc>>'}}
     %s = cluster_sum %f via %b : !Sum, !tile.buf<64x8xf32, frag<acc>> -> !Sum
   }
 }

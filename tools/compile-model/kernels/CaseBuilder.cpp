@@ -72,20 +72,24 @@ Value CaseBuilder::inputView(StringRef name, ArrayRef<int64_t> shape, Type elem,
   return view(input(name, whole, elem), at, shape);
 }
 
-bool CaseBuilder::isFp8(const char *key) {
-  Result<std::string> kind = JsonFields(entry.json, entry.name).stringOr(key, "bf16");
-  return kind && *kind == "fp8";
-}
-
-ir::BlockedAttr CaseBuilder::fp8Blocks(int64_t rows) {
-  return ir::BlockedAttr::get(b.getContext(), Float8E4M3FNType::get(b.getContext()), {rows, 128}, b.getF32Type(), false);
+ir::BlockedAttr CaseBuilder::scheme(const char *key, bool weight, const char *fallback) {
+  Result<std::string> kind = JsonFields(entry.json, entry.name).stringOr(key, fallback);
+  auto blocks = [&](Type storage, int64_t rows, int64_t lanes) {
+    return ir::BlockedAttr::get(b.getContext(), storage, {rows, lanes}, b.getF32Type(), false);
+  };
+  if (kind && *kind == "fp8")
+    return blocks(Float8E4M3FNType::get(b.getContext()), weight ? 128 : 1, 128);
+  if (kind && (*kind == "int8" || *kind == "int8x128"))
+    return blocks(b.getI8Type(), 1, *kind == "int8" ? ShapedType::kDynamic : 128);
+  return {};
 }
 
 Value CaseBuilder::inputRows(StringRef name, ArrayRef<int64_t> shape) {
-  if (!isFp8("x"))
+  ir::BlockedAttr codes = scheme("x");
+  if (!codes)
     return inputView(name, shape, elem("x"));
   argNames.push_back(name.str());
-  return body->addArgument(RankedTensorType::get(shape, b.getBF16Type(), fp8Blocks(1)), loc);
+  return body->addArgument(RankedTensorType::get(shape, b.getBF16Type(), codes), loc);
 }
 
 Value CaseBuilder::view(Value source, int64_t at, ArrayRef<int64_t> shape) {
@@ -104,10 +108,11 @@ Value CaseBuilder::plainWeight(StringRef name, ArrayRef<int64_t> shape, Type ele
 }
 
 Value CaseBuilder::weight(StringRef name, ArrayRef<int64_t> shape, const char *key) {
-  if (!isFp8(key))
+  ir::BlockedAttr codes = scheme(key, /*weight=*/true);
+  if (!codes)
     return plainWeight(name, shape, elem(key));
   std::string full = symbol + "." + name.str();
-  auto type = RankedTensorType::get(shape, b.getBF16Type(), fp8Blocks(128));
+  auto type = RankedTensorType::get(shape, b.getBF16Type(), codes);
   OpBuilder outside(b.getContext());
   outside.setInsertionPoint(program);
   ir::WeightOp::create(outside, loc, full, type, ir::DummySourceAttr::get(b.getContext(), b.getStringAttr(full), 0.02));
@@ -116,9 +121,12 @@ Value CaseBuilder::weight(StringRef name, ArrayRef<int64_t> shape, const char *k
 
 Value CaseBuilder::output(ArrayRef<int64_t> shape, Type elem) { return kernel::EmptyOp::create(b, loc, tensor(shape, elem)); }
 
-Value CaseBuilder::outputRows(ArrayRef<int64_t> shape) { return isFp8("out") ? outputCodes(shape) : output(shape, elem("out")); }
-Value CaseBuilder::outputCodes(ArrayRef<int64_t> shape) {
-  return kernel::EmptyOp::create(b, loc, RankedTensorType::get(shape, b.getBF16Type(), fp8Blocks(1)));
+Value CaseBuilder::outputRows(ArrayRef<int64_t> shape) { return scheme("out") ? outputCodes(shape, "out") : output(shape, elem("out")); }
+Value CaseBuilder::outputCodes(ArrayRef<int64_t> shape, const char *key) {
+  ir::BlockedAttr codes = scheme(key, /*weight=*/false, "fp8");
+  if (!codes)
+    fail(entry.name + ": " + key + ": expected fp8, int8 or int8x128");
+  return kernel::EmptyOp::create(b, loc, RankedTensorType::get(shape, b.getBF16Type(), codes));
 }
 
 Value CaseBuilder::seq() {

@@ -27,18 +27,20 @@ public:
   /// Lanes [at, at + last dim of shape) of rows of `cols` lanes, when `colsKey` is in the entry: `cols` and `atKey` are read from it.
   mlir::Value inputView(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, mlir::Type elem, const char *colsKey = "cols",
                         const char *atKey = "at");
-  /// Rows that meet a weight: of the type that key `x` says, bf16, f32 (maybe a view) or fp8 (a scale per 128 lanes).
+  /// Rows that meet a weight: of the type that key `x` says, bf16 or f32 (maybe a view), or a scheme.
   mlir::Value inputRows(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
   mlir::Value view(mlir::Value source, int64_t at, llvm::ArrayRef<int64_t> shape);
-  /// `#dsv3.blocked<f8E4M3FN, ROWSx128, f32>`: of weights 128 rows, of activations 1.
-  ir::BlockedAttr fp8Blocks(int64_t rows);
-  /// A weight of the type that key `key` says: bf16, f32 or fp8 (128 x 128 blocks).
+  /// The scheme that key `key` says, null for a plain type: "fp8" (blocks of 1x128, of weights 128x128), "int8" (a scale per
+  /// row), "int8x128" (one per row and 128 lanes).
+  ir::BlockedAttr scheme(const char *key, bool weight = false, const char *fallback = "bf16");
+  /// A weight of the type that key `key` says: bf16, f32 or a scheme.
   mlir::Value weight(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, const char *key = "w");
   mlir::Value plainWeight(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, mlir::Type elem);
   mlir::Value output(llvm::ArrayRef<int64_t> shape, mlir::Type elem);
-  /// Rows of the type that key `out` says: bf16, f32 or fp8.
+  /// Rows of the type that key `out` says: bf16, f32 or a scheme.
   mlir::Value outputRows(llvm::ArrayRef<int64_t> shape);
-  mlir::Value outputCodes(llvm::ArrayRef<int64_t> shape);
+  /// Rows in the scheme that key `key` says, FP8 if there is no such key.
+  mlir::Value outputCodes(llvm::ArrayRef<int64_t> shape, const char *key);
   mlir::Value seq();
   mlir::Value cache();
   mlir::StringAttr site() { return b.getStringAttr(entry.name); }
@@ -55,8 +57,6 @@ public:
 
 private:
   void fail(const std::string &message);
-  /// Whether key `key` says fp8.
-  bool isFp8(const char *key);
 
   mlir::ModuleOp module;
   std::string symbol;

@@ -30,7 +30,7 @@ void gemm(CaseBuilder &c) {
 void gatedGemm(CaseBuilder &c) {
   int64_t n = c.size("n"), k = c.size("k");
   Value x = c.inputRows("x", {c.T, k}), gate = c.weight("w_gate", {n, k}), up = c.weight("w_up", {n, k});
-  Value out = c.output({c.T, n}, c.elem("out"));
+  Value out = c.outputRows({c.T, n});
   c.result("out", kernel::GatedGemmOp::create(c.b, c.loc, out.getType(), x, gate, up, out, TypeAttr::get(c.elem("via")), unbound,
                                               unscheduled, c.site()));
 }
@@ -53,7 +53,7 @@ void groupedGatedGemm(CaseBuilder &c) {
   Value x = c.inputRows("x", {c.T, k});
   Value gate = c.weight("w_gate", {experts, n, k}), up = c.weight("w_up", {experts, n, k});
   Value offsets = c.input("offsets", {experts + 1}, i32(c)), tokenOf = c.input("token_of", {rows}, i32(c));
-  Value out = c.output({rows, n}, c.elem("out"));
+  Value out = c.outputRows({rows, n});
   c.result("out", kernel::GroupedGatedGemmOp::create(c.b, c.loc, out.getType(), x, gate, up, offsets, tokenOf, out,
                                                      TypeAttr::get(c.elem("via")), unbound, unscheduled, c.site()));
 }
@@ -80,7 +80,7 @@ void addNormQuantize(CaseBuilder &c) {
   int64_t d = c.size("d");
   Value x = c.input("x", {c.T, d}, c.elem("x")), residual = c.input("residual", {c.T, d}, c.elem("x"));
   Value gamma = c.plainWeight("gamma", {d}, c.elem("w")), sum = c.output({c.T, d}, c.elem("sum")), out = c.output({c.T, d}, c.elem("out"));
-  Value codes = c.outputCodes({c.T, d});
+  Value codes = c.outputCodes({c.T, d}, "codes");
   auto op = kernel::AddNormQuantizeOp::create(c.b, c.loc, sum.getType(), out.getType(), codes.getType(), x, residual, gamma, sum, out, codes,
                                               c.f64(c.numberOr("eps", 1e-6)), unbound, unscheduled, c.site());
   c.result("sum", op.getSum());
@@ -90,7 +90,7 @@ void addNormQuantize(CaseBuilder &c) {
 
 void quantize(CaseBuilder &c) {
   int64_t d = c.size("d");
-  Value x = c.inputView("x", {c.T, d}, c.elem("x")), out = c.outputCodes({c.T, d});
+  Value x = c.inputView("x", {c.T, d}, c.elem("x")), out = c.outputCodes({c.T, d}, "out");
   c.result("out", kernel::QuantizeOp::create(c.b, c.loc, out.getType(), x, out, unbound, unscheduled, c.site()));
 }
 
@@ -212,7 +212,7 @@ void dispatch(CaseBuilder &c) {
 void gather(CaseBuilder &c) {
   int64_t d = c.size("d"), rows = c.T * c.size("top");
   Value x = c.inputRows("x", {c.T, d}), tokenOf = c.input("token_of", {rows}, i32(c));
-  Value out = cast<RankedTensorType>(x.getType()).getEncoding() ? c.outputCodes({rows, d}) : c.output({rows, d}, c.elem("x"));
+  Value out = cast<RankedTensorType>(x.getType()).getEncoding() ? c.outputCodes({rows, d}, "x") : c.output({rows, d}, c.elem("x"));
   c.result("out", kernel::GatherOp::create(c.b, c.loc, out.getType(), x, tokenOf, out, unbound, unscheduled, c.site()));
 }
 

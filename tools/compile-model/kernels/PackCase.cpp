@@ -104,6 +104,8 @@ private:
     b.block.assign(blocked.getBlock().begin(), blocked.getBlock().end());
     if (type.getRank() != 2 || b.block.size() != 2)
       return internalError("expected quantised rows [N, K] with blocks of two dims in a pack, got " + b.name);
+    for (auto [d, size] : llvm::enumerate(b.block))
+      size = ShapedType::isDynamic(size) ? type.getDimSize(unsigned(d)) : size;
     for (const kernel::PackedPart &part : kernel::getValueParts(type)) {
       Result<DType> elem = dsv3::packType(part.elem);
       if (!elem)

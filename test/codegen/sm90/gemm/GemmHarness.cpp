@@ -59,6 +59,16 @@ Numbers randomE4m3(int64_t count, unsigned seed) {
   return n;
 }
 
+Numbers randomI8(int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  Numbers n;
+  for (int64_t i = 0; i < count; ++i) {
+    n.bytes.push_back(uint8_t(random()));
+    n.values.push_back(float(int8_t(n.bytes.back())));
+  }
+  return n;
+}
+
 std::unique_ptr<LaunchKernel> LaunchKernel::parse(const std::string &args, const std::string &body, const std::string &attributes) {
   std::string text = "dsv3.program @p(" + args + ") attributes {" + attributes + "} {\n" + body + "\ndsv3.return\n}";
   auto k = std::make_unique<LaunchKernel>();
@@ -88,11 +98,14 @@ std::string LaunchKernel::whyIllegal(const std::string &args, const std::string 
 }
 
 std::unique_ptr<LaunchKernel> LaunchKernel::compile(const std::string &args, const std::string &body, const std::string &attributes,
-                                                    ArrayRef<std::pair<StringRef, int64_t>> force) {
+                                                    ArrayRef<std::pair<StringRef, int64_t>> force, StringRef emitter) {
   auto k = parse(args, body, attributes);
+  for (const auto &e : sm90Registry().all())
+    if (k && e->name() == emitter)
+      k->emitter = e->asDevice();
   if (!k || !k->emitter)
     return nullptr;
-  if (std::string why = k->emitter->whyIllegal(k->launchOp); !why.empty()) {
+  if (std::string why = emitter.empty() ? k->emitter->whyIllegal(k->launchOp) : std::string(); !why.empty()) {
     ADD_FAILURE() << why;
     return nullptr;
   }

@@ -22,13 +22,16 @@ struct Numbers {
 Numbers randomBf16(int64_t count, unsigned seed);
 /// E4M3 codes but NaN.
 Numbers randomE4m3(int64_t count, unsigned seed);
+/// All codes, -128 too.
+Numbers randomI8(int64_t count, unsigned seed);
 
 class LaunchKernel {
 public:
   /// `body` holds one launch over arguments `args` of a program with `attributes`. Null, with a test failure, when it
-  /// cannot be bound or emitted. `force` replaces numbers of the schedule.
+  /// cannot be bound or emitted. `force` replaces numbers of the schedule, `emitter` names the one that shall take the op even if
+  /// another is faster.
   static std::unique_ptr<LaunchKernel> compile(const std::string &args, const std::string &body, const std::string &attributes,
-                                               llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> force = {});
+                                               llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> force = {}, llvm::StringRef emitter = {});
   /// Why no emitter of the target takes the op; empty if one does.
   static std::string whyIllegal(const std::string &args, const std::string &body, const std::string &attributes);
 

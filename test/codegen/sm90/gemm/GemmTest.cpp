@@ -19,26 +19,38 @@ std::string tensor(std::vector<int64_t> shape, const std::string &elem, const st
   return text + elem + (encoding.empty() ? "" : ", " + encoding) + ">";
 }
 
+/// How x and w are stored.
+enum class Stored { Bf16, Fp8Weights, Fp8, Int8, Int8Groups };
+
 /// y[t, h, n] = x[t, h, :] . w[h, n, :], or silu of a first times a second product.
 struct Case {
   int64_t capacity = 0, tokens = 0, n = 0, k = 0;
   int64_t heads = 0;      ///< 0: not batched
-  bool gated = false, fp8 = false;
-  bool xFp8 = false;      ///< x too
+  bool gated = false;
+  Stored stored = Stored::Bf16;
   std::string out = "bf16", phase = "decode", via = "f32";
   int64_t xLanes = 0;     ///< of a wider row that x is a view of, at 8
 
   int64_t h() const { return std::max<int64_t>(heads, 1); }
   size_t weights() const { return gated ? 2 : 1; }
+  bool int8() const { return stored == Stored::Int8 || stored == Stored::Int8Groups; }
+  bool xCodes() const { return int8() || stored == Stored::Fp8; }
+  /// Blocks of scales of a weight, and k that share one of x.
+  int64_t blockRows() const { return int8() ? 1 : 128; }
+  int64_t blockCols() const { return int8() ? k : 128; }
+  int64_t xBlock() const { return stored == Stored::Int8 ? k : 128; }
 
   std::string weightType() const {
     std::vector<int64_t> shape{n, k};
     if (heads)
       shape.insert(shape.begin(), heads);
-    return tensor(shape, "bf16", fp8 ? "#dsv3.blocked<f8E4M3FN, 128x128, f32>" : "");
+    return tensor(shape, "bf16", int8() ? "#dsv3.blocked<i8, 1x?, f32>" : stored == Stored::Bf16 ? "" : "#dsv3.blocked<f8E4M3FN, 128x128, f32>");
   }
   std::string xType(int64_t lanes) const {
-    return heads ? tensor({capacity, heads, lanes}, "bf16") : tensor({capacity, lanes}, "bf16", xFp8 ? "#dsv3.blocked<f8E4M3FN, 1x128, f32>" : "");
+    if (heads)
+      return tensor({capacity, heads, lanes}, "bf16");
+    std::string block = stored == Stored::Int8 ? "1x?" : "1x128";
+    return tensor({capacity, lanes}, "bf16", xCodes() ? std::string("#dsv3.blocked<") + (int8() ? "i8, " : "f8E4M3FN, ") + block + ", f32>" : "");
   }
   std::string args() const {
     std::string text = "%x0: " + xType(xLanes ? xLanes : k) + ", %w0: " + weightType();
@@ -62,19 +74,20 @@ struct Case {
 
 double rounded(const std::string &elem, double x) { return elem == "bf16" ? bf16ToFloat(floatToBf16(float(x))) : x; }
 
-/// A weight: codes or values, and the scale of every block of 128 x 128.
+/// A weight: codes or values, and the scale of every block.
 struct Weight {
   Numbers numbers;
   std::vector<float> scales;
-  int64_t n, k, across, down;
+  int64_t n, k, blockRows, blockCols, across, down;
 
-  Weight(const Case &c, unsigned seed) : n(c.n), k(c.k), across((c.k + 127) / 128), down((c.n + 127) / 128) {
-    numbers = c.fp8 ? randomE4m3(c.h() * n * k, seed) : randomBf16(c.h() * n * k, seed);
+  Weight(const Case &c, unsigned seed)
+      : n(c.n), k(c.k), blockRows(c.blockRows()), blockCols(c.blockCols()), across((k + blockCols - 1) / blockCols), down((n + blockRows - 1) / blockRows) {
+    numbers = c.int8() ? randomI8(n * k, seed) : c.stored != Stored::Bf16 ? randomE4m3(c.h() * n * k, seed) : randomBf16(c.h() * n * k, seed);
     for (int64_t i = 0; i < c.h() * across * down; ++i)
-      scales.push_back(c.fp8 ? 0.001f * float(1 + (i * 37 + seed) % 29) : 1.0f);
+      scales.push_back(c.stored != Stored::Bf16 ? 0.001f * float(1 + (i * 37 + seed) % 29) : 1.0f);
   }
   const float &scale(int64_t head, int64_t row, int64_t col) const {
-    return scales[size_t((head * down + row / 128) * across + col / 128)];
+    return scales[size_t((head * down + row / blockRows) * across + col / blockCols)];
   }
   double value(int64_t head, int64_t row, int64_t col) const {
     return double(numbers.values[size_t((head * n + row) * k + col)]) * double(scale(head, row, col));
@@ -83,11 +96,11 @@ struct Weight {
 
 class Product {
 public:
-  explicit Product(const Case &c, ArrayRef<std::pair<StringRef, int64_t>> force = {})
-      : c(c), kernel(LaunchKernel::compile(c.args(), c.body(), c.attributes(), force)) {
+  explicit Product(const Case &c, ArrayRef<std::pair<StringRef, int64_t>> force = {}, StringRef emitter = {})
+      : c(c), kernel(LaunchKernel::compile(c.args(), c.body(), c.attributes(), force, emitter)) {
     int64_t lanes = c.xLanes ? c.xLanes : c.k;
-    x = c.xFp8 ? randomE4m3(c.capacity * lanes, 1) : randomBf16(c.capacity * c.h() * lanes, 1);
-    if (c.xFp8) {
+    x = c.int8() ? randomI8(c.capacity * lanes, 1) : c.xCodes() ? randomE4m3(c.capacity * lanes, 1) : randomBf16(c.capacity * c.h() * lanes, 1);
+    if (c.xCodes()) {
       for (int64_t i = 0; i < c.capacity * across(); ++i)
         xScales.push_back(0.01f * float(1 + i * 31 % 17));
       x.bytes.resize(llvm::alignTo(x.bytes.size(), 256)); // parts of a value
@@ -115,15 +128,15 @@ public:
   Case c;
   std::unique_ptr<LaunchKernel> kernel;
   Numbers x;
-  std::vector<float> xScales; ///< of FP8: [row, block of 128]
+  std::vector<float> xScales; ///< of codes: [row, block]
   std::vector<Weight> w;
   Bytes out;
 
 private:
-  int64_t across() const { return (c.k + 127) / 128; }
+  int64_t across() const { return (c.k + c.xBlock() - 1) / c.xBlock(); }
   double xValue(int64_t t, int64_t h, int64_t k) const {
     int64_t lanes = c.xLanes ? c.xLanes : c.k, first = c.xLanes ? 8 : 0;
-    double scale = c.xFp8 ? double(xScales[size_t(t * across() + k / 128)]) : 1;
+    double scale = c.xCodes() ? double(xScales[size_t(t * across() + k / c.xBlock())]) : 1;
     return scale * double(x.values[size_t((t * c.h() + h) * lanes + first + k)]);
   }
 
@@ -131,7 +144,7 @@ private:
     std::vector<Bytes> parts;
     for (size_t i = 0; i < w.size(); ++i) {
       const Weight &weight = w[i];
-      if (!c.fp8) {
+      if (c.stored == Stored::Bf16) {
         parts.push_back(weight.numbers.bytes);
         continue;
       }
@@ -237,7 +250,7 @@ TEST(ColsGemm, SharesK) {
     p.check();
   }
   check({.capacity = 40, .tokens = 33, .n = 80, .k = 2048, .gated = true, .out = "f32"});
-  check({.capacity = 16, .tokens = 16, .n = 64, .k = 2048, .fp8 = true});
+  check({.capacity = 16, .tokens = 16, .n = 64, .k = 2048, .stored = Stored::Fp8Weights});
 }
 
 TEST(ColsGemm, SplitDoesNotDependOnTheBucket) {
@@ -255,20 +268,20 @@ TEST(ColsGemm, SplitDoesNotDependOnTheBucket) {
 
 TEST(ColsGemm, BlockScaled) {
   for (auto phase : {"decode", "prefill"})
-    check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .fp8 = true, .phase = phase});
-  check({.capacity = 12, .tokens = 9, .n = 72, .k = 200, .heads = 2, .fp8 = true});
-  check({.capacity = 12, .tokens = 9, .n = 136, .k = 128, .gated = true, .fp8 = true});
+    check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .stored = Stored::Fp8Weights, .phase = phase});
+  check({.capacity = 12, .tokens = 9, .n = 72, .k = 200, .heads = 2, .stored = Stored::Fp8Weights});
+  check({.capacity = 12, .tokens = 9, .n = 136, .k = 128, .gated = true, .stored = Stored::Fp8Weights});
 }
 
 TEST(RowsGemm, BothScaled) {
-  check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .fp8 = true, .xFp8 = true, .phase = "prefill"});
-  check({.capacity = 70, .tokens = 70, .n = 192, .k = 256, .fp8 = true, .xFp8 = true, .out = "f32", .phase = "prefill"});
+  check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .stored = Stored::Fp8, .phase = "prefill"});
+  check({.capacity = 70, .tokens = 70, .n = 192, .k = 256, .stored = Stored::Fp8, .out = "f32", .phase = "prefill"});
 }
 
 TEST(RowsGemm, PairsOfScaledWeights) {
   for (auto via : {"f32", "bf16"})
-    check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .gated = true, .fp8 = true, .xFp8 = true, .phase = "prefill", .via = via});
-  check({.capacity = 130, .tokens = 129, .n = 288, .k = 256, .gated = true, .fp8 = true, .xFp8 = true, .out = "f32", .phase = "prefill"});
+    check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .gated = true, .stored = Stored::Fp8, .phase = "prefill", .via = via});
+  check({.capacity = 130, .tokens = 129, .n = 288, .k = 256, .gated = true, .stored = Stored::Fp8, .out = "f32", .phase = "prefill"});
 }
 
 TEST(RowsGemm, EveryTileOfScaledWeights) {
@@ -277,7 +290,7 @@ TEST(RowsGemm, EveryTileOfScaledWeights) {
       for (int64_t warpgroups : {1, 2}) {
         if (gated && bn == 96)
           continue;
-        Case c{.capacity = 140, .tokens = 139, .n = 320, .k = 256, .gated = gated, .fp8 = true, .xFp8 = true, .phase = "prefill"};
+        Case c{.capacity = 140, .tokens = 139, .n = 320, .k = 256, .gated = gated, .stored = Stored::Fp8, .phase = "prefill"};
         Product(c, {{"bn", bn}, {"warpgroups", warpgroups}, {"stages", 3}}).check();
       }
 }
@@ -288,7 +301,7 @@ TEST(Gemm, ScaledBitsDoNotDependOnTheBucket) {
     Bytes first;
     std::set<std::string> tiles;
     for (int64_t capacity : {3, 8, 24, 60, 130}) {
-      Case c{.capacity = capacity, .tokens = 3, .n = 320, .k = 640, .gated = gated, .fp8 = true, .xFp8 = true, .out = "f32"};
+      Case c{.capacity = capacity, .tokens = 3, .n = 320, .k = 640, .gated = gated, .stored = Stored::Fp8, .out = "f32"};
       Product p(c);
       p.check();
       tiles.insert(p.kernel->schedule().substr(0, p.kernel->schedule().find(',')));
@@ -302,9 +315,63 @@ TEST(Gemm, ScaledBitsDoNotDependOnTheBucket) {
 }
 
 TEST(ColsGemm, BothScaled) {
-  check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .fp8 = true, .xFp8 = true});
-  check({.capacity = 12, .tokens = 9, .n = 136, .k = 256, .gated = true, .fp8 = true, .xFp8 = true});
-  check({.capacity = 16, .tokens = 16, .n = 64, .k = 2048, .fp8 = true, .xFp8 = true, .out = "f32"});
+  check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .stored = Stored::Fp8});
+  check({.capacity = 12, .tokens = 9, .n = 136, .k = 256, .gated = true, .stored = Stored::Fp8});
+  check({.capacity = 16, .tokens = 16, .n = 64, .k = 2048, .stored = Stored::Fp8, .out = "f32"});
+}
+
+TEST(ColsGemm, Int8) {
+  for (auto out : {"bf16", "f32"})
+    for (int64_t capacity : {1, 16, 40})
+      Product({.capacity = capacity, .tokens = (capacity + 1) / 2, .n = 200, .k = 208, .stored = Stored::Int8, .out = out}, {}, "sm90.gemm_wm").check();
+  for (auto via : {"f32", "bf16"})
+    Product({.capacity = 72, .tokens = 70, .n = 96, .k = 144, .gated = true, .stored = Stored::Int8, .via = via}, {}, "sm90.gated_gemm_wm").check();
+}
+
+TEST(ColsGemm, Int8EverySchedule) {
+  for (uint64_t seed : {0, 1, 2, 3})
+    Product({.capacity = 24, .tokens = 19, .n = 520, .k = 384, .stored = Stored::Int8}, {{"split", 1}}, "sm90.gemm_wm").check(seed, 2);
+}
+
+TEST(ColsGemm, Int8Groups) {
+  check({.capacity = 24, .tokens = 20, .n = 200, .k = 320, .stored = Stored::Int8Groups});
+  check({.capacity = 12, .tokens = 9, .n = 136, .k = 256, .gated = true, .stored = Stored::Int8Groups});
+  check({.capacity = 16, .tokens = 16, .n = 64, .k = 2048, .stored = Stored::Int8Groups, .out = "f32"});
+}
+
+TEST(RowsGemm, Int8) {
+  for (auto out : {"bf16", "f32"})
+    for (int64_t bn : {64, 96, 256})
+      Product({.capacity = 200, .tokens = 131, .n = 264, .k = 336, .stored = Stored::Int8, .out = out, .phase = "prefill"}, {{"bn", bn}, {"stages", 3}}, "sm90.gemm").check();
+  for (auto via : {"f32", "bf16"})
+    for (int64_t n : {320, 328})
+      Product({.capacity = 140, .tokens = 133, .n = n, .k = 320, .gated = true, .stored = Stored::Int8, .phase = "prefill", .via = via}, {{"bn", 192}, {"stages", 3}},
+              "sm90.gated_gemm").check(3, 2);
+}
+
+TEST(RowsGemm, Int8Groups) {
+  check({.capacity = 140, .tokens = 133, .n = 200, .k = 320, .stored = Stored::Int8Groups, .phase = "prefill"});
+  check({.capacity = 130, .tokens = 129, .n = 288, .k = 256, .gated = true, .stored = Stored::Int8Groups, .out = "f32", .phase = "prefill"});
+}
+
+/// Sums of integers have no order: tiles, parts of K and which operand is M change no bit.
+TEST(Gemm, Int8BitsDoNotDependOnTheSchedule) {
+  for (bool gated : {false, true}) {
+    Bytes first;
+    Case c{.capacity = 60, .tokens = 3, .n = 320, .k = 1024, .gated = gated, .stored = Stored::Int8, .out = "f32"};
+    auto check = [&](ArrayRef<std::pair<StringRef, int64_t>> force, const char *emitter) {
+      Product p(c, force, emitter);
+      p.check();
+      p.out.resize(3 * 320 * 4);
+      if (first.empty())
+        first = p.out;
+      EXPECT_EQ(p.out, first) << p.kernel->schedule();
+    };
+    for (int64_t split : {1, 2, 8})
+      check({{"split", split}, {"stages", 3}, {"bk", 128}}, gated ? "sm90.gated_gemm_wm" : "sm90.gemm_wm");
+    check({{"split", 1}, {"tokens", 16}}, gated ? "sm90.gated_gemm_wm" : "sm90.gemm_wm");
+    check({}, gated ? "sm90.gated_gemm" : "sm90.gemm");
+  }
 }
 
 TEST(Gemm, SaysWhatTheHardwareCannotDo) {

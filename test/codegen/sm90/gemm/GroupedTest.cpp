@@ -12,7 +12,8 @@ using namespace mlir;
 namespace dsv3::codegen::test {
 namespace {
 
-constexpr const char *kWeightBlocks = "#dsv3.blocked<f8E4M3FN, 128x128, f32>", *kRowBlocks = "#dsv3.blocked<f8E4M3FN, 1x128, f32>";
+/// How x and w are stored.
+enum class Stored { Bf16, Fp8Weights, Fp8, Int8, Int8Groups };
 
 std::string tensor(std::vector<int64_t> shape, const std::string &elem, const std::string &encoding = "") {
   std::string text = "tensor<";
@@ -24,21 +25,34 @@ std::string tensor(std::vector<int64_t> shape, const std::string &elem, const st
 struct Case {
   std::vector<int64_t> rows; ///< of each expert
   int64_t capacity = 0, n = 0, k = 0;
-  bool gated = false, fp8 = false;
-  bool xFp8 = false; ///< x too
+  bool gated = false;
+  Stored stored = Stored::Bf16;
   std::string out = "bf16", via = "f32", phase = "decode";
+  bool outCodes = false; ///< y as i8 with a scale per 128 channels
   std::string tokenOf = ""; ///< ", %t", for rows that are not gathered
 
   int64_t experts() const { return int64_t(rows.size()); }
   size_t weights() const { return gated ? 2 : 1; }
-  std::string x() const { return tensor({capacity, k}, "bf16", xFp8 ? kRowBlocks : ""); }
-  std::string w() const { return tensor({experts(), n, k}, "bf16", fp8 ? kWeightBlocks : ""); }
+  bool int8() const { return stored == Stored::Int8 || stored == Stored::Int8Groups; }
+  bool codes() const { return stored != Stored::Bf16; } ///< weights are
+  bool xCodes() const { return int8() || stored == Stored::Fp8; }
+  /// Blocks of scales of a weight, and k that share one of x.
+  int64_t blockRows() const { return int8() ? 1 : 128; }
+  int64_t blockCols() const { return int8() ? k : 128; }
+  int64_t xBlock() const { return stored == Stored::Int8 ? k : 128; }
+  std::string x() const {
+    std::string scheme = std::string("#dsv3.blocked<") + (int8() ? "i8" : "f8E4M3FN") + (stored == Stored::Int8 ? ", 1x?" : ", 1x128") + ", f32>";
+    return tensor({capacity, k}, "bf16", xCodes() ? scheme : "");
+  }
+  std::string w() const {
+    return tensor({experts(), n, k}, "bf16", int8() ? "#dsv3.blocked<i8, 1x?, f32>" : codes() ? "#dsv3.blocked<f8E4M3FN, 128x128, f32>" : "");
+  }
   std::string offsets() const { return tensor({experts() + 1}, "i32"); }
   std::string args() const {
     return "%x: " + x() + ", %w0: " + w() + (gated ? ", %w1: " + w() : "") + ", %o: " + offsets() + ", %t: " + tensor({capacity}, "i32");
   }
   std::string body() const {
-    std::string y = tensor({capacity, n}, out), types = x() + ", " + w() + (gated ? ", " + w() : "") + ", " + offsets();
+    std::string y = tensor({capacity, n}, out, outCodes ? "#dsv3.blocked<i8, 1x128, f32>" : ""), types = x() + ", " + w() + (gated ? ", " + w() : "") + ", " + offsets();
     if (!tokenOf.empty())
       types += ", " + tensor({capacity}, "i32");
     return "%d = kernel.empty : " + y + "\n%y = kernel." + (gated ? "grouped_gated_gemm ins(%x, %w0, %w1, %o" : "grouped_gemm ins(%x, %w0, %o") +
@@ -47,8 +61,8 @@ struct Case {
   std::string attributes() const {
     return "phase = \"" + phase + "\", tokens = " + std::to_string(capacity) + " : i64, seqs = " + std::to_string(capacity) + " : i64";
   }
-  std::unique_ptr<LaunchKernel> compile(ArrayRef<std::pair<StringRef, int64_t>> force = {}) const {
-    return LaunchKernel::compile(args(), body(), attributes(), force);
+  std::unique_ptr<LaunchKernel> compile(ArrayRef<std::pair<StringRef, int64_t>> force = {}, StringRef emitter = {}) const {
+    return LaunchKernel::compile(args(), body(), attributes(), force, emitter);
   }
 };
 
@@ -56,13 +70,14 @@ double rounded(const std::string &elem, double x) { return elem == "bf16" ? bf16
 
 class Product {
 public:
-  explicit Product(const Case &c, ArrayRef<std::pair<StringRef, int64_t>> force = {}) : c(c), kernel(c.compile(force)), across((c.k + 127) / 128), down((c.n + 127) / 128) {
+  explicit Product(const Case &c, ArrayRef<std::pair<StringRef, int64_t>> force = {}, StringRef emitter = {})
+      : c(c), kernel(c.compile(force, emitter)), across((c.k + c.blockCols() - 1) / c.blockCols()), down((c.n + c.blockRows() - 1) / c.blockRows()) {
     drawRows();
     for (size_t i = 0; i < c.weights(); ++i) {
-      w.push_back(c.fp8 ? randomE4m3(c.experts() * c.n * c.k, unsigned(2 + i)) : randomBf16(c.experts() * c.n * c.k, unsigned(2 + i)));
+      w.push_back((c.int8() ? randomI8 : c.codes() ? randomE4m3 : randomBf16)(c.experts() * c.n * c.k, unsigned(2 + i)));
       scales.emplace_back();
       for (int64_t j = 0; j < c.experts() * down * across; ++j)
-        scales.back().push_back(c.fp8 ? 0.001f * float(1 + (j * 37 + int64_t(i)) % 29) : 1.0f);
+        scales.back().push_back(c.codes() ? 0.001f * float(1 + (j * 37 + int64_t(i)) % 29) : 1.0f);
     }
   }
 
@@ -72,7 +87,7 @@ public:
     std::vector<Bytes> parts;
     for (size_t i = 0; i < w.size(); ++i)
       packWeight(i, parts);
-    Bytes offsets(size_t(c.experts() + 1) * 4), y(size_t(c.capacity * c.n) * width(), 0x7f);
+    Bytes offsets(size_t(c.experts() + 1) * 4), y(c.outCodes ? outScalesAt() + size_t(c.capacity * c.n / 128) * 4 : size_t(c.capacity * c.n) * width(), 0x7f);
     int32_t at = 0;
     for (int64_t e = 0; e <= c.experts(); ++e) {
       std::memcpy(&offsets[size_t(e) * 4], &at, 4);
@@ -83,7 +98,7 @@ public:
       refs.push_back(&part);
     refs.push_back(&offsets), refs.push_back(&y);
     kernel->run(refs, {}, seed, ctas);
-    compare(y);
+    c.outCodes ? compareCodes(y) : compare(y);
   }
 
   Case c;
@@ -95,24 +110,25 @@ private:
 
   /// Rows of no expert hold NaN.
   void drawRows() {
-    x = c.xFp8 ? randomE4m3(c.capacity * c.k, 1) : randomBf16(c.capacity * c.k, 1);
-    size_t row = size_t(c.k) * (c.xFp8 ? 1 : 2);
+    x = (c.int8() ? randomI8 : c.xCodes() ? randomE4m3 : randomBf16)(c.capacity * c.k, 1);
+    size_t row = size_t(c.k) * (c.xCodes() ? 1 : 2);
     std::fill(x.bytes.begin() + int64_t(row) * total(), x.bytes.end(), uint8_t(0xff));
-    if (!c.xFp8)
+    if (!c.xCodes())
       return;
-    for (int64_t i = 0; i < c.capacity * across; ++i)
-      xScales.push_back(0.01f * float(1 + i * 31 % 17));
+    for (int64_t i = 0; i < c.capacity * xAcross(); ++i)
+      xScales.push_back(i / xAcross() >= total() ? std::nanf("") : 0.01f * float(1 + i * 31 % 17));
     x.bytes.resize(llvm::alignTo(x.bytes.size(), 256)); // parts of a value
     auto *raw = reinterpret_cast<const uint8_t *>(xScales.data());
     x.bytes.insert(x.bytes.end(), raw, raw + xScales.size() * 4);
   }
 
+  int64_t xAcross() const { return (c.k + c.xBlock() - 1) / c.xBlock(); }
   const float &scale(size_t i, int64_t e, int64_t n, int64_t k) const {
-    return scales[i][size_t((e * down + n / 128) * across + k / 128)];
+    return scales[i][size_t((e * down + n / c.blockRows()) * across + k / c.blockCols())];
   }
 
   void packWeight(size_t i, std::vector<Bytes> &parts) const {
-    if (!c.fp8)
+    if (!c.codes())
       return parts.push_back(w[i].bytes);
     parts.push_back(kernel->pack(unsigned(1 + i), 0, [&](ArrayRef<int64_t> at) { return &w[i].bytes[size_t((at[0] * c.n + at[1]) * c.k + at[2])]; }));
     parts.push_back(kernel->pack(unsigned(1 + i), 1, [&](ArrayRef<int64_t> at) {
@@ -125,7 +141,7 @@ private:
     size = 0;
     for (size_t i = 0; i < w.size(); ++i)
       for (int64_t k = 0; k < c.k; ++k) {
-        double term = double(x.values[size_t(row * c.k + k)]) * (c.xFp8 ? double(xScales[size_t(row * across + k / 128)]) : 1) *
+        double term = double(x.values[size_t(row * c.k + k)]) * (c.xCodes() ? double(xScales[size_t(row * xAcross() + k / c.xBlock())]) : 1) *
                       double(w[i].values[size_t((e * c.n + n) * c.k + k)]) * double(scale(i, e, n, k));
         product[i] += term, size += std::fabs(term);
       }
@@ -155,6 +171,30 @@ private:
         }
     EXPECT_EQ(wrong, 0);
     auto touched = std::count_if(y.begin() + row * c.n * int64_t(width()), y.end(), [](uint8_t b) { return b != 0x7f; });
+    EXPECT_EQ(touched, 0) << "rows of no expert";
+  }
+
+  size_t outScalesAt() const { return size_t(llvm::alignTo(c.capacity * c.n, 256)); }
+
+  /// The largest of 128 channels is 127 steps, and the others are within half a step but for the rounding of what is quantised.
+  void compareCodes(const Bytes &y) const {
+    int64_t wrong = 0, row = 0;
+    for (int64_t e = 0; e < c.experts(); ++e)
+      for (int64_t r = 0; r < c.rows[size_t(e)]; ++r, ++row)
+        for (int64_t first = 0; first < c.n; first += 128) {
+          float scale;
+          std::memcpy(&scale, &y[outScalesAt() + size_t(row * c.n + first) / 128 * 4], 4);
+          double most = 0;
+          for (int64_t n = first; n < first + 128; ++n) {
+            double size = 0, want = expected(e, row, n, size), got = double(int8_t(y[size_t(row * c.n + n)])) * double(scale);
+            most = std::max(most, std::fabs(want));
+            wrong += !(std::fabs(got - want) <= 0.501 * double(scale) + std::fabs(want) / 200 + size * 1e-6);
+          }
+          wrong += !(std::fabs(127 * double(scale) - most) <= most / 200);
+        }
+    EXPECT_EQ(wrong, 0);
+    auto touched = std::count_if(y.begin() + row * c.n, y.begin() + c.capacity * c.n, [](uint8_t b) { return b != 0x7f; });
+    touched += std::count_if(y.begin() + int64_t(outScalesAt()) + row * c.n / 128 * 4, y.end(), [](uint8_t b) { return b != 0x7f; });
     EXPECT_EQ(touched, 0) << "rows of no expert";
   }
 
@@ -191,26 +231,51 @@ TEST(GroupedGemm, EverySchedule) {
 }
 
 TEST(GroupedGemm, BlockScaled) {
-  check({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 320, .fp8 = true});
-  check({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 128, .gated = true, .fp8 = true});
+  check({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 320, .stored = Stored::Fp8Weights});
+  check({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 128, .gated = true, .stored = Stored::Fp8Weights});
 }
 
 TEST(GroupedGemm, BothScaled) {
-  check({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 320, .fp8 = true, .xFp8 = true});
-  check({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 128, .gated = true, .fp8 = true, .xFp8 = true});
+  check({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 320, .stored = Stored::Fp8});
+  check({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 128, .gated = true, .stored = Stored::Fp8});
+}
+
+TEST(GroupedGemm, Int8) {
+  for (Stored stored : {Stored::Int8, Stored::Int8Groups}) {
+    Product({.rows = {0, 19, 1, 0, 33}, .capacity = 64, .n = 200, .k = 320, .stored = stored}, {}, "sm90.grouped_gemm").check();
+    Product({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 272, .gated = true, .stored = stored}, {}, "sm90.grouped_gated_gemm").check(3, 2);
+    Product({.rows = {0, 150, 1, 0, 129}, .capacity = 384, .n = 200, .k = 320, .stored = stored, .phase = "prefill"}, {}, "sm90.grouped_gemm_rows").check();
+    Product({.rows = {70, 0, 90}, .capacity = 192, .n = 320, .k = 256, .gated = true, .stored = stored, .out = "f32", .phase = "prefill"}, {},
+            "sm90.grouped_gated_gemm_rows")
+        .check(3, 2);
+  }
+}
+
+/// SwiGLU and requantisation in the epilogue: few rows and many, with edges of both.
+TEST(GroupedGemm, Codes) {
+  for (int64_t rows : {3, 130})
+    for (uint64_t seed : {0, 1, 2, 3}) {
+      Case c{.rows = {rows, 0, 7, 1}, .capacity = rows + 20, .n = 256, .k = 272, .gated = true, .stored = Stored::Int8, .outCodes = true};
+      Product(c).check(seed, 2);
+    }
+  auto why = [](const Case &c) { return LaunchKernel::whyIllegal(c.args(), c.body(), c.attributes()); };
+  EXPECT_EQ(why({.rows = {4}, .capacity = 8, .n = 192, .k = 256, .gated = true, .stored = Stored::Int8, .outCodes = true}),
+            "the result has 192 channels, no multiple of the 128 that share a scale");
+  EXPECT_EQ(why({.rows = {4}, .capacity = 8, .n = 256, .k = 256, .gated = true, .stored = Stored::Fp8, .outCodes = true}),
+            "the result is quantised, which only a pair of i8 weights on i8 rows with a scale per token does");
 }
 
 /// Many rows of an expert take tokens as M.
 TEST(GroupedGemm, RowsOfBothScaled) {
   std::vector<int64_t> rows{0, 150, 1, 0, 129};
   for (bool gated : {false, true}) {
-    Case c{.rows = rows, .capacity = 384, .n = 200, .k = 320, .gated = gated, .fp8 = true, .xFp8 = true, .phase = "prefill"};
+    Case c{.rows = rows, .capacity = 384, .n = 200, .k = 320, .gated = gated, .stored = Stored::Fp8, .phase = "prefill"};
     Product p(c);
     EXPECT_GT(p.kernel->param("bn"), 0);
     p.check();
     Product(c, {{"bn", gated ? 192 : 96}, {"warpgroups", 1}, {"row_tiles", 10}, {"stages", 3}}).check();
   }
-  Product({.rows = {70, 0, 90}, .capacity = 192, .n = 128, .k = 256, .gated = true, .fp8 = true, .xFp8 = true, .phase = "prefill"}).check(3, 2);
+  Product({.rows = {70, 0, 90}, .capacity = 192, .n = 128, .k = 256, .gated = true, .stored = Stored::Fp8, .phase = "prefill"}).check(3, 2);
 }
 
 TEST(GroupedGemm, Gated) {
@@ -241,8 +306,9 @@ TEST(GroupedGemm, CountsTheWeightsOfExpertsWithRows) {
 }
 
 /// Shapes of DeepSeek-V3 through ptxas: no spill, no serialised wgmma, and the shared memory that the launch asks for.
-static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bool gated, bool fp8, bool xFp8) {
-  Case c{.rows = std::vector<int64_t>(size_t(experts)), .capacity = capacity, .n = n, .k = k, .gated = gated, .fp8 = fp8, .xFp8 = xFp8};
+static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bool gated, Stored stored, bool outCodes = false) {
+  Case c{.rows = std::vector<int64_t>(size_t(experts)), .capacity = capacity, .n = n, .k = k, .gated = gated, .stored = stored};
+  c.outCodes = outCodes;
   c.phase = capacity > 2048 ? "prefill" : "decode";
   auto kernel = c.compile();
   ASSERT_TRUE(kernel);
@@ -256,15 +322,18 @@ static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bo
 
 TEST(GroupedCode, GateUp) {
   for (int64_t capacity : {1, 8, 256, 512, 1024, 4096})
-    for (int fp8 : {0, 1, 2})
-      assemble(32, capacity, 2048, 7168, /*gated=*/true, fp8 > 0, fp8 > 1);
+    for (Stored stored : {Stored::Bf16, Stored::Fp8Weights, Stored::Fp8, Stored::Int8})
+      assemble(32, capacity, 2048, 7168, /*gated=*/true, stored);
+  for (int64_t capacity : {8, 512, 4096})
+    assemble(32, capacity, 2048, 7168, /*gated=*/true, Stored::Int8, /*outCodes=*/true);
 }
 
 TEST(GroupedCode, Down) {
   for (int64_t capacity : {8, 512, 4096})
-    for (int fp8 : {0, 1, 2})
-      assemble(32, capacity, 7168, 2048, /*gated=*/false, fp8 > 0, fp8 > 1);
-  assemble(256, 32768, 7168, 256, /*gated=*/false, /*fp8=*/false, /*xFp8=*/false);
+    for (Stored stored : {Stored::Bf16, Stored::Fp8Weights, Stored::Fp8, Stored::Int8, Stored::Int8Groups})
+      assemble(32, capacity, 7168, 2048, /*gated=*/false, stored);
+  for (Stored stored : {Stored::Bf16, Stored::Int8, Stored::Int8Groups})
+    assemble(256, 32768, 7168, 256, /*gated=*/false, stored);
 }
 
 } // namespace dsv3::codegen::test

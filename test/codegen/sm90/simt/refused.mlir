@@ -33,7 +33,7 @@ dsv3.program @p(%l: tensor<4x2048xf32>, %b: tensor<2048xf32>) {
 #rows = #dsv3.blocked<f8E4M3FN, 1x64, f32>
 dsv3.program @p(%x: tensor<4x256xbf16>) {
   %d = kernel.empty : tensor<4x256xbf16, #rows>
-  // expected-error @+1 {{out must be stored as f8E4M3FN in blocks of 1x128 with f32 scales}}
+  // expected-error @+1 {{out must be stored as f8E4M3FN or i8 in blocks of 1x128 or 1x? with f32 scales}}
   %q = kernel.quantize ins(%x : tensor<4x256xbf16>) outs(%d : tensor<4x256xbf16, #rows>) site "s"
   dsv3.return
 }
