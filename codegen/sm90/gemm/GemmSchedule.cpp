@@ -14,6 +14,7 @@ constexpr double kExchange = 0.8e-6; // partial sums through distributed shared 
 constexpr double kStageClocks = 60;  // a wait and a release that tensor cores do not hide
 constexpr double kExpandClocks = 250; // 64 x 128 FP8 values to a register operand, one warpgroup
 constexpr double kFewRowsL2 = 10e12, kManyRowsL2 = 7.1e12; // bytes/s of FP8 tiles as measured, up to 1024 rows and beyond
+constexpr double kInt8L2 = 9.5e12; // bytes/s of int8 tiles: 8192^3 in tiles of 128 x 256 at 1627 TOP/s
 constexpr int64_t kInFlight = 90000; // bytes an SM must have on the way to keep memory busy
 constexpr int64_t kBarriers = 16;    // bytes a stage
 
@@ -79,7 +80,7 @@ double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) 
   double load = blocks * double(stageBytes(p, s)) / (1.6 * gpu.smLoad);
   double weights = double(p.active() * p.weights * p.n) * double(p.k * p.weightBytes());
   double memory = (weights + double(p.rows) * double(p.k * p.xBytes() + p.n * p.outBytes)) / gpu.memory;
-  double l2 = items * blocks * double(stageBytes(p, s)) / (1.4 * gpu.l2);
+  double l2 = items * blocks * double(stageBytes(p, s)) / (p.operands == Operands::Int8 ? kInt8L2 : 1.4 * gpu.l2);
   double epilogue = kItem + double(s.bn) * 4e-9;
   return kLaunch + std::max({rounds * (std::max(mma, load) + epilogue), memory, l2});
 }
@@ -87,7 +88,8 @@ double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) 
 /// Weights as M that nothing scales on the way, dense. A k-block takes the longest of multiplying, of shared memory (what wgmma
 /// reads of both operands for every 32 bytes of k, and a little for what copies write), and of the copies' way there and back over the stages under way. That
 /// and the memory's time overlap but for where they are alike. Fitted to 242 of bf16, measured schedules of twelve shapes, 8 to 512
-/// rows: 4.6% off (root mean square); int8 has the same clocks a byte.
+/// rows: 4.6% off (root mean square); int8 has the same clocks a byte, and
+/// so many of them for more rows that L2 counts.
 static double estimateStreaming(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
   constexpr double kStart = 2.5e-6, kItemEnd = 0.05e-6, kStore = 6.3e-9, kMeet = 0.7e-6, kPush = 6.2e-9; // s; of a column
   constexpr double kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.2e12, kAgain = 0.38;
@@ -106,7 +108,8 @@ static double estimateStreaming(const GemmShape &p, const ColsSchedule &s, const
   const double memory = again * pieces * double(p.batch * p.weights * p.n * p.weightBytes()) * double(p.k) / kMemory;
   const double end = kItemEnd + columns * double(s.warpgroups) * kStore;
   const double exchange = s.split > 1 ? kMeet + rounds * columns * kPush : 0;
-  return kStart + std::pow(std::pow(memory, 4) + std::pow(rounds * item, 4), 0.25) + rounds * end + exchange;
+  const double l2 = p.operands == Operands::Int8 ? double(items * s.split) * blocks * stage / kInt8L2 : 0;
+  return kStart + std::max(l2, std::pow(std::pow(memory, 4) + std::pow(rounds * item, 4), 0.25)) + rounds * end + exchange;
 }
 
 double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
@@ -150,8 +153,9 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
       // FP8: promoted sums take as many registers as the accumulator, and are made of 32 columns at least; 160 was not measured.
       if (promotes(p.operands) && (bn > 192 || bn == 160 || bn % 32 || bn / p.weights % 32))
         continue;
-      // An edge of N cuts whole pieces of 64 columns; int8 is scaled in pieces of 32.
-      if (const int64_t columns = bn / p.weights; !promotes(p.operands) && (columns % (p.xBytes() == 1 ? 32 : 16) || (columns % 64 && p.n % columns)))
+      // An edge of N cuts whole pieces of 64 columns; int8 is scaled and stored in pieces of 32.
+      const int64_t columns = bn / p.weights;
+      if (p.operands == Operands::Int8 ? columns % 32 : !promotes(p.operands) && columns % 64 && p.n % columns)
         continue;
       if (p.outGroup && bn != p.weights * p.outGroup)
         continue;

@@ -259,8 +259,9 @@ private:
       p = k.cast(k.cast(p, spec.outElem), k.f32);
       most = k.max(most, k.reduce(tile::Combine::Max, k.max(p, k.neg(p)), row));
     }
+    // Zeros, and what is so small that 1 / scale is no number, are stored as zeros.
     Value one = k.constant(row, 1);
-    Value scale = k.select(k.lt(k.constant(row, 0), most), k.divide(most, k.constant(row, 127)), one), inverse = k.divide(one, scale);
+    Value scale = k.select(k.lt(k.constant(row, 0x1p-100), most), k.divide(most, k.constant(row, 127)), one), inverse = k.divide(one, scale);
     k.write(scale, outScales, {it.m, k.div(it.n, kGroup)}, it.left, {}, /*trans=*/true);
     int64_t from = 0;
     for (Value p : products) {

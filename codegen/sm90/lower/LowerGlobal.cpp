@@ -245,6 +245,9 @@ LogicalResult KernelLowering::lowerWrite(tile::WriteOp op) {
   const bool acc16 = frag.map.kind() == tile::FragKind::Acc && frag.bits == 16 && !op.getTrans();
   if (acc16 && !op.getCols() && frag.map.shape()[1] % 32 == 0)
     return writeByQuads(op, frag);
+  const bool acc8 = frag.map.kind() == tile::FragKind::Acc && frag.bits == 8 && !op.getTrans();
+  if (acc8 && !op.getCols() && frag.map.shape()[1] % 64 == 0)
+    return writeBytesByQuads(op, frag);
   std::optional<GlobalRuns> runs = runsOf(frag, op.getTrans(), op.getCols() ? frag.bits / 8 : 16);
   if (!runs)
     return op.emitOpError("expected coordinates that are sums over the bits of the thread's index");
@@ -285,6 +288,27 @@ LogicalResult KernelLowering::writeByQuads(tile::WriteOp op, const FragmentRegs 
       transposeQuad(four);
       Value exists, row = rowOf(w, 8 * half, exists);
       ptx.stGlobal(row, 64 * group, four, exists);
+    }
+  return success();
+}
+
+/// As above: a word holds two columns of each of two rows. Four words of a row, of 16 columns each, become one lane's 16 columns.
+LogicalResult KernelLowering::writeBytesByQuads(tile::WriteOp op, const FragmentRegs &frag) {
+  const Regs words = values.lookup(op.getValue());
+  Value quad = ptx.bitAnd(thread, 3), row0 = ptx.add(ptx.mul(ptx.shr(thread, 5), 16), ptx.bitAnd(ptx.shr(thread, 2), 7));
+  GlobalWindow w = openWindow(op.getDest(), op.getMixedCoords(), op.getRows(), {}, row0, ptx.mul(quad, 16));
+  auto halves = [&](Value x, Value y, bool high) {
+    Value low = high ? ptx.shr(x, 16) : ptx.bitAnd(x, 0xffff), top = high ? ptx.bitAnd(y, int64_t(0xffff0000)) : ptx.shl(y, 16);
+    return Value(arith::OrIOp::create(b, op.getLoc(), low, top));
+  };
+  for (int64_t half = 0; half < 2; ++half)
+    for (int64_t group = 0; group < frag.map.shape()[1] / 64; ++group) {
+      Regs four;
+      for (int64_t i = 0; i < 4; ++i)
+        four.push_back(halves(words[8 * group + 2 * i], words[8 * group + 2 * i + 1], half));
+      transposeQuad(four);
+      Value exists, row = rowOf(w, 8 * half, exists);
+      ptx.stGlobal(row, 64 * group, {halves(four[0], four[1], false), halves(four[2], four[3], false), halves(four[0], four[1], true), halves(four[2], four[3], true)}, exists);
     }
   return success();
 }

@@ -169,6 +169,7 @@ private:
   mlir::Value globalStride(mlir::Value gmem, int64_t dim);                                ///< elements, i64
   mlir::LogicalResult writeScalar(tile::WriteOp op);
   mlir::LogicalResult writeByQuads(tile::WriteOp op, const FragmentRegs &frag);
+  mlir::LogicalResult writeBytesByQuads(tile::WriteOp op, const FragmentRegs &frag);
   mlir::LogicalResult writeRestaged(tile::WriteOp op, const FragmentRegs &frag);
   void transposeQuad(llvm::MutableArrayRef<mlir::Value> words);
   /// Where a thread's elements of a part of a tensor start, and which rows and columns exist.

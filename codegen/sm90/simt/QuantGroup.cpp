@@ -135,7 +135,7 @@ void GroupWalk::quantise(SimtBuilder &k, Value count, const QuantGroup &group, l
 //===-- Launches ----------------------------------------------------------===//
 
 int64_t RowsToCodesEmitter::width(Operation *op) {
-  SmallVector<unsigned> sources(llvm::seq<unsigned>(0, op->getNumOperands() - 1));
+  SmallVector<unsigned> sources = llvm::to_vector(llvm::seq<unsigned>(0, op->getNumOperands() - 1));
   return vectorWidth(op, sources, {lastDim(out(op))});
 }
 GroupWalk RowsToCodesEmitter::walk(Operation *op) { return {rowCapacity(out(op)), lastDim(out(op)), width(op)}; }

@@ -13,6 +13,8 @@
 // CHECK: warning: 1 weight in #dsv3.blocked<f8E4M3FN, ?x1, f32> is dequantised for x86-64, {{.*}}: scale block of 1 along K is not a power of two between 4 and 512
 // CHECK: warning: 1 weight in #dsv3.blocked<f8E4M3FN, 1x128, f32, indexed> is dequantised for x86-64, {{.*}}: groups of columns are permuted
 // SM90: warning: 1 weight in #dsv3.blocked<f8E4M3FN, 1x?, f32> is dequantised for sm_90a, {{.*}}: scale blocks of 1 rows are not a multiple of 64
+// int8 is read as it is stored where the rows it meets are int8 too.
+// SM90: warning: 1 weight in #dsv3.blocked<i8, 1x?, f32> is dequantised for sm_90a, {{.*}}: weights are i8 and x is not quantised to i8
 // ALL-NOT: warning
 // ALL-NOT: .plain
 // MODEL: weights in #dsv3.blocked<i4, 1x2, f16, zero i8> are dequantised for x86-64
@@ -32,6 +34,10 @@ dsv3.weight @rows : tensor<256x256xbf16, #dsv3.blocked<f8E4M3FN, 1x?, f32>> from
 // CHECK-NEXT: dsv3.weight @turned.plain : tensor<256x256xbf16> from #dsv3.ref<@turned>
 dsv3.weight @turned : tensor<256x256xbf16, #dsv3.blocked<f8E4M3FN, ?x1, f32>> from #dsv3.transpose<#dsv3.ref<@rows>>
 dsv3.weight @permuted : tensor<256x256xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32, indexed>> from #dsv3.file<"d.weight", scale "d.weight_scale", index "d.weight_g_idx">
+// SM90: dsv3.weight @plain_rows.plain : tensor<256x256xbf16> from #dsv3.ref<@plain_rows>
+// SM90-NOT: @int8_rows.plain
+dsv3.weight @plain_rows : tensor<256x256xbf16, #dsv3.blocked<i8, 1x?, f32>> from #dsv3.file<"e.weight", scale "e.weight_scale">
+dsv3.weight @int8_rows : tensor<256x256xbf16, #dsv3.blocked<i8, 1x?, f32>> from #dsv3.file<"f.weight", scale "f.weight_scale">
 
 // CHECK-LABEL: dsv3.program @p
 dsv3.program @p(%x: tensor<4x256xbf16>) -> tensor<4x256xbf16> {
@@ -52,5 +58,11 @@ dsv3.program @p(%x: tensor<4x256xbf16>) -> tensor<4x256xbf16> {
   // CHECK: dsv3.use @int4.plain
   %w2 = dsv3.use @int4 : tensor<256x256xbf16, #dsv3.blocked<i4, 1x2, f16, zero i8>>
   %y5 = kernel.gemm ins(%y4, %w2 : tensor<4x256xbf16>, tensor<256x256xbf16, #dsv3.blocked<i4, 1x2, f16, zero i8>>) outs(%o : tensor<4x256xbf16>) site "f"
-  dsv3.return %y5 : tensor<4x256xbf16>
+  %i8 = dsv3.use @plain_rows : tensor<256x256xbf16, #dsv3.blocked<i8, 1x?, f32>>
+  %y6 = kernel.gemm ins(%y5, %i8 : tensor<4x256xbf16>, tensor<256x256xbf16, #dsv3.blocked<i8, 1x?, f32>>) outs(%o : tensor<4x256xbf16>) site "g"
+  %i8b = dsv3.use @int8_rows : tensor<256x256xbf16, #dsv3.blocked<i8, 1x?, f32>>
+  %q0 = kernel.empty : tensor<4x256xbf16, #dsv3.blocked<i8, 1x?, f32>>
+  %q = kernel.quantize ins(%y6 : tensor<4x256xbf16>) outs(%q0 : tensor<4x256xbf16, #dsv3.blocked<i8, 1x?, f32>>) site "h"
+  %y7 = kernel.gemm ins(%q, %i8b : tensor<4x256xbf16, #dsv3.blocked<i8, 1x?, f32>>, tensor<256x256xbf16, #dsv3.blocked<i8, 1x?, f32>>) outs(%o : tensor<4x256xbf16>) site "i"
+  dsv3.return %y7 : tensor<4x256xbf16>
 }
