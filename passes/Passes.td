@@ -259,10 +259,10 @@ def DequantizeActivationsPass : Dsv3_Pass<"dequantize-activations"> {
 def FuseQuantizePass : Dsv3_Pass<"fuse-quantize"> {
   let summary = "Rows are quantised by the launch that makes them";
   let description = [{
-    On a target that runs grids (`#target.gpu`), after lower-to-kernel: a `quantize` of what a norm, a residual norm or a `swiglu`
-    makes becomes a destination of that launch. Where somebody else reads the plain result (the router), `add_norm` becomes
+    After lower-to-kernel: a `quantize` of what a norm, a residual norm, a `swiglu`, a `gated_gemm` or a `grouped_gated_gemm` makes
+    becomes a destination of that launch. Where somebody else reads the plain result (the router), `add_norm` becomes
     `add_norm_quantize`; others stay as they are. The codes are the same: they are made of the result as it is rounded. A producer
-    stays alone where the target has no kernel for both.
+    stays alone where the target has no kernel for both, as a product whose tiles do not see all numbers of a scale.
   }];
   let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
 }

@@ -1,6 +1,6 @@
 // --dsv3-fuse-quantize
+#include "codegen/targets/Targets.h"
 #include "passes/Passes.h"
-#include "passes/bind/GpuPass.h"
 #include "passes/bind/Lowering.h"
 
 using namespace mlir;
@@ -10,15 +10,17 @@ namespace dsv3 {
 #include "passes/Passes.h.inc"
 
 namespace {
-struct FuseQuantizePass : bind::GpuPass<impl::FuseQuantizePassBase<FuseQuantizePass>> {
-  using GpuPass::GpuPass;
+struct FuseQuantizePass : impl::FuseQuantizePassBase<FuseQuantizePass> {
+  using FuseQuantizePassBase::FuseQuantizePassBase;
 
-  LogicalResult rewrite(const codegen::TargetChoice &choice) override {
+  void runOnOperation() override {
+    FailureOr<codegen::TargetChoice> choice = codegen::chooseTarget(getOperation(), target);
+    if (failed(choice))
+      return signalPassFailure();
     SmallVector<kernel::QuantizeOp> all;
     getOperation().walk([&](kernel::QuantizeOp op) { all.push_back(op); });
     for (kernel::QuantizeOp op : all)
-      fuse(op, *choice.registry);
-    return success();
+      fuse(op, *choice->registry);
   }
 
 private:
@@ -31,6 +33,13 @@ private:
                                     norm.getSiteAttr());
     if (auto act = dyn_cast<kernel::SwigluOp>(producer); act && !plain)
       return kernel::SwigluOp::create(b, loc, type, act.getGate(), act.getUp(), codes, bind::unbound, bind::unscheduled, act.getSiteAttr());
+    // Gate and up in one product, their activation in its epilogue: codes of groups that one tile sees whole.
+    if (auto gated = dyn_cast<kernel::GatedGemmOp>(producer); gated && !plain)
+      return kernel::GatedGemmOp::create(b, loc, type, gated.getX(), gated.getWGate(), gated.getWUp(), codes, gated.getViaAttr(), bind::unbound,
+                                         bind::unscheduled, gated.getSiteAttr());
+    if (auto gated = dyn_cast<kernel::GroupedGatedGemmOp>(producer); gated && !plain)
+      return kernel::GroupedGatedGemmOp::create(b, loc, type, gated.getX(), gated.getWGate(), gated.getWUp(), gated.getOffsets(), gated.getTokenOf(),
+                                                codes, gated.getViaAttr(), bind::unbound, bind::unscheduled, gated.getSiteAttr());
     auto add = dyn_cast<kernel::AddNormOp>(producer);
     if (!add)
       return nullptr;

@@ -89,8 +89,8 @@ def table(text):
     """{component: [bf16, stored, chosen]} in GiB, summed over schemes, and the shares of bf16."""
     rows = {}
     for line in text.splitlines()[1:-1]:
-        name, numbers = re.match(r"(\D+?)\s+\d+\s+\d+\s+([\d. ]+?)\s\s", line + "  ").groups()
-        values = [float(v) for v in numbers.split()]
+        name, *columns = re.match(r"(\D+?)\s+\d+\s+\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", line).groups()
+        values = [float(v) for v in columns]
         rows[name] = [a + b for a, b in zip(rows.get(name, [0, 0, 0]), values)]
     return rows, [float(v) for v in text.splitlines()[-1].split()[2:]]
 

@@ -1,20 +1,28 @@
 // Rows are quantised by the launch that makes them; the router still reads plain ones.
 // RUN: dsv3-opt %s --dsv3-fuse-quantize=target=sm_90a | FileCheck %s
-// RUN: dsv3-opt %s --dsv3-fuse-quantize=target=x86-64 | FileCheck %s --check-prefix=CPU
+// RUN: dsv3-opt %s --dsv3-fuse-quantize=target=x86-64 | FileCheck %s
 // On a whole model no bit moves, and no norm is left that another launch quantises.
 // RUN: dsv3-opt %inputs/model.mlir --dsv3-quantize-weights="policy=fp8-block" --dsv3-quantize-activations --dsv3-make-programs="max-batch=2 prefill-chunk=32" --dsv3-stage-fuse --dsv3-lower-to-kernel -o %t.kernel.mlir
 // RUN: dsv3-opt %t.kernel.mlir --dsv3-fuse-quantize=target=sm_90a -o %t.fused.mlir
 // RUN: dsv3-interpret %t.kernel.mlir --dummy-weights --program=trunk_head --mtp --lengths=40,5 --chunk=16 --against=%t.fused.mlir | FileCheck %s --check-prefix=EQUAL
 // RUN: FileCheck %s --check-prefix=MODEL < %t.fused.mlir
+// RUN: dsv3-opt %inputs/model.mlir --dsv3-quantize-weights="policy=w4a8-experts" --dsv3-quantize-activations --dsv3-make-programs="max-batch=2 prefill-chunk=32" --dsv3-stage-fuse --dsv3-lower-to-kernel -o %t.int.mlir
+// RUN: dsv3-opt %t.int.mlir --dsv3-fuse-quantize=target=x86-64 -o %t.fused-int.mlir
+// RUN: dsv3-interpret %t.int.mlir --dummy-weights --program=trunk_head --mtp --lengths=40,5 --chunk=16 --against=%t.fused-int.mlir | FileCheck %s --check-prefix=EQUAL
+// RUN: FileCheck %s --check-prefix=INT < %t.fused-int.mlir
 
 // EQUAL-DAG: logits: equal
 // EQUAL-DAG: hidden: equal
 // EQUAL-DAG: mtp_logits: equal
 // MODEL: kernel.norm ins({{.*}}) outs({{.*}}, #{{.*}}>)
 // MODEL: kernel.add_norm_quantize
-
-// CPU-COUNT-5: kernel.quantize
-// CPU-NOT: kernel.add_norm_quantize
+// The experts' activation is quantised in groups where it is made; a scale of a whole row spans tiles.
+// INT: kernel.gated_gemm {{.*}} outs(%{{.*}} : tensor<32x256xbf16>)
+// INT-NEXT: {{.*}}
+// INT-NEXT: kernel.quantize
+// INT: kernel.grouped_gated_gemm {{.*}} outs(%{{.*}} : tensor<64x128xbf16, #{{.*}}>)
+// INT-NOT: site "l1.act.quant"
+// INT: kernel.grouped_gemm
 
 #act = #dsv3.blocked<f8E4M3FN, 1x128, f32>
 
@@ -67,4 +75,28 @@ dsv3.program @swiglu(%x: tensor<16x256xbf16>, %u: tensor<16x256xbf16>) -> tensor
   %c = kernel.empty : tensor<16x256xbf16, #act>
   %q = kernel.quantize ins(%y : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #act>) site "act.quant"
   dsv3.return %q : tensor<16x256xbf16, #act>
+}
+
+// Gate and up with their activation, as codes in groups that a tile holds whole; a scale of the whole row is another launch.
+// CHECK-LABEL: dsv3.program @gated
+// CHECK: %[[G:.*]] = kernel.gated_gemm ins(%arg0, %{{.*}}, %{{.*}} : {{.*}}) outs(%{{.*}} : tensor<16x256xbf16, #{{.*}}>) via f32 site "g"
+// CHECK: %[[T:.*]] = kernel.gated_gemm ins(%arg0, %{{.*}}, %{{.*}} : {{.*}}) outs(%{{.*}} : tensor<16x256xbf16>) via f32 site "t"
+// CHECK: %[[Q:.*]] = kernel.quantize ins(%[[T]]
+// CHECK: dsv3.return %[[G]], %[[Q]]
+#token = #dsv3.blocked<i8, 1x?, f32>
+#group = #dsv3.blocked<i8, 1x128, f32>
+dsv3.weight @gate : tensor<256x256xbf16, #token> from #dsv3.file<"g.weight", scale "g.s">
+dsv3.weight @up : tensor<256x256xbf16, #token> from #dsv3.file<"u.weight", scale "u.s">
+dsv3.program @gated(%x: tensor<16x256xbf16, #token>) -> (tensor<16x256xbf16, #group>, tensor<16x256xbf16, #token>) attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {
+  %g = dsv3.use @gate : tensor<256x256xbf16, #token>
+  %u = dsv3.use @up : tensor<256x256xbf16, #token>
+  %d = kernel.empty : tensor<16x256xbf16>
+  %y = kernel.gated_gemm ins(%x, %g, %u : tensor<16x256xbf16, #token>, tensor<256x256xbf16, #token>, tensor<256x256xbf16, #token>) outs(%d : tensor<16x256xbf16>) via f32 site "g"
+  %c = kernel.empty : tensor<16x256xbf16, #group>
+  %q = kernel.quantize ins(%y : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #group>) site "g.quant"
+  %e = kernel.empty : tensor<16x256xbf16>
+  %z = kernel.gated_gemm ins(%x, %g, %u : tensor<16x256xbf16, #token>, tensor<256x256xbf16, #token>, tensor<256x256xbf16, #token>) outs(%e : tensor<16x256xbf16>) via f32 site "t"
+  %f = kernel.empty : tensor<16x256xbf16, #token>
+  %p = kernel.quantize ins(%z : tensor<16x256xbf16>) outs(%f : tensor<16x256xbf16, #token>) site "t.quant"
+  dsv3.return %q, %p : tensor<16x256xbf16, #group>, tensor<16x256xbf16, #token>
 }
