@@ -32,7 +32,7 @@ RowScheme::RowScheme(RankedTensorType type) {
 std::string RowScheme::why(RankedTensorType type) {
   auto scheme = dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding());
   if (!scheme || !(scheme.getStorage().isInteger(8) || isa<Float8E4M3FNType>(scheme.getStorage())))
-    return "rows are stored as i8 or f8E4M3FN with a scale per block only";
+    return "rows are stored as i8 or f8E4M3FN only, with a scale per block";
   if (!scheme.getScale().isF32() || scheme.getZero() || scheme.getIndexed())
     return "rows are stored with f32 scales and without zero points only";
   ArrayRef<int64_t> block = scheme.getBlock(), shape = type.getShape();

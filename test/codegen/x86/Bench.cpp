@@ -64,7 +64,7 @@ struct Launch {
   Launch(const Row &r, int64_t n, int64_t k) {
     std::string xt = typeText({kCapacity, k}, r.x, r.rows), yt = tensorText({kCapacity, n}, r.x), wt = typeText({n, k}, r.x, r.weight);
     kernel = Kernel::compile("%x: " + xt + ", %w: " + wt,
-                             "%o = kernel.empty : " + yt + "\n%r = kernel.gemm ins(%x, %w : " + xt + ", " + wt + ") outs(%o : " + yt + ") site \"s\"");
+                             "%o = kernel.empty : " + yt + "\n%r = kernel.gemm ins(%x, %w : " + xt + ", " + wt + ") outs(%o : " + yt + ") site \"s\"", false);
     if (!kernel)
       return;
     add(dsv3::kernel::getValueBytes(kernel->operandType(0)));

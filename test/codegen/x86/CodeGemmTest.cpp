@@ -58,7 +58,7 @@ TEST_P(CodeGemmTest, MatchesReference) {
   Weight w = makeWeight(c, {c.n, c.k}, 1);
   std::string xt = rowsText(kCapacity, c), yt = tensorText({kCapacity, c.n}, c.y);
   auto kernel = Kernel::compile("%x: " + xt + ", %w: " + w.type, "%o = kernel.empty : " + yt + "\n%r = kernel.gemm ins(%x, %w : " + xt + ", " + w.type +
-                                                                     ") outs(%o : " + yt + ") site \"s\"");
+                                                                     ") outs(%o : " + yt + ") site \"s\"", false);
   ASSERT_TRUE(kernel);
   QuantizedRows x = makeRows(c, kRows), plain = matrixOf(w, 0, c.bits, c.wGroup);
   Array<double> ref = product(x, plain);
@@ -86,7 +86,7 @@ TEST_P(CodeGemmTest, IntegersAreExact) {
   std::fill(w.scales.data.begin(), w.scales.data.end(), 1.0);
   std::string xt = rowsText(kCapacity, c), yt = tensorText({kCapacity, c.n}, Elem::F32);
   auto kernel = Kernel::compile("%x: " + xt + ", %w: " + w.type, "%o = kernel.empty : " + yt + "\n%r = kernel.gemm ins(%x, %w : " + xt + ", " + w.type +
-                                                                     ") outs(%o : " + yt + ") site \"s\"");
+                                                                     ") outs(%o : " + yt + ") site \"s\"", false);
   ASSERT_TRUE(kernel);
   QuantizedRows x = makeRows(c, kRows);
   for (int64_t i = 0; i < c.k; ++i) { // the largest sums
@@ -114,7 +114,7 @@ TEST_P(CodeGemmTest, GatedMatchesReference) {
   std::string xt = rowsText(kCapacity, c), yt = tensorText({kCapacity, c.n}, c.y);
   auto kernel = Kernel::compile("%x: " + xt + ", %g: " + gate.type + ", %u: " + up.type,
                                 "%o = kernel.empty : " + yt + "\n%r = kernel.gated_gemm ins(%x, %g, %u : " + xt + ", " + gate.type + ", " + up.type +
-                                    ") outs(%o : " + yt + ") via bf16 site \"s\"");
+                                    ") outs(%o : " + yt + ") via bf16 site \"s\"", false);
   ASSERT_TRUE(kernel);
   QuantizedRows x = makeRows(c, kRows);
   Array<double> ref = *reference::swiglu(rounded(product(x, matrixOf(gate, 0, c.bits, c.wGroup)), Elem::BF16),
@@ -156,7 +156,7 @@ TEST_P(CodeGemmTest, GroupedMatchesReference) {
   std::string xt = rowsText(320, c), yt = tensorText({320, c.n}, c.y);
   auto kernel = Kernel::compile("%x: " + xt + ", %w: " + w.type + ", %f: tensor<7xi32>",
                                 "%o = kernel.empty : " + yt + "\n%r = kernel.grouped_gemm ins(%x, %w, %f : " + xt + ", " + w.type +
-                                    ", tensor<7xi32>) outs(%o : " + yt + ") site \"s\"");
+                                    ", tensor<7xi32>) outs(%o : " + yt + ") site \"s\"", false);
   ASSERT_TRUE(kernel);
   QuantizedRows x = makeRows(c, kRows);
   std::vector<int32_t> inOrder(kRows);
@@ -178,7 +178,7 @@ TEST_P(CodeGemmTest, GroupedGatedMatchesReference) {
   std::string xt = rowsText(kCapacity, c), yt = tensorText({320, c.n}, c.y);
   auto kernel = Kernel::compile("%x: " + xt + ", %g: " + gate.type + ", %u: " + up.type + ", %f: tensor<7xi32>, %t: tensor<320xi32>",
                                 "%o = kernel.empty : " + yt + "\n%r = kernel.grouped_gated_gemm ins(%x, %g, %u, %f, %t : " + xt + ", " + gate.type +
-                                    ", " + up.type + ", tensor<7xi32>, tensor<320xi32>) outs(%o : " + yt + ") via bf16 site \"s\"");
+                                    ", " + up.type + ", tensor<7xi32>, tensor<320xi32>) outs(%o : " + yt + ") via bf16 site \"s\"", false);
   ASSERT_TRUE(kernel);
   QuantizedRows x = makeRows(c, 65);
   std::vector<int32_t> tokenOf;
@@ -206,7 +206,7 @@ TEST(CodeGemm, GatedResultsInCodes) {
       return "%o = kernel.empty : " + out + "\n%r = kernel." + (grouped ? "grouped_gated_gemm" : "gated_gemm") + " ins(%x, %g, %u" + (grouped ? ", %f" : "") +
              " : " + xt + ", " + gate.type + ", " + up.type + (grouped ? ", tensor<7xi32>" : "") + ") outs(%o : " + out + ") via bf16 site \"s\"";
     };
-    auto plain = Kernel::compile(args, body(yt)), fused = Kernel::compile(args, body(qt));
+    auto plain = Kernel::compile(args, body(yt), false), fused = Kernel::compile(args, body(qt), false);
     ASSERT_TRUE(plain && fused);
     Buffer in = bufferOf(makeRows(c, kRows), kCapacity), offsets = Buffer::of(kOffsets);
     std::vector<Buffer> operands{in};
@@ -240,7 +240,7 @@ TEST(CodeGemm, LongSums) {
   std::fill(w.codes.begin(), w.codes.end(), uint8_t(127));
   std::string xt = rowsText(kCapacity, c), yt = tensorText({kCapacity, c.n}, Elem::F32);
   auto kernel = Kernel::compile("%x: " + xt + ", %w: " + w.type, "%o = kernel.empty : " + yt + "\n%r = kernel.gemm ins(%x, %w : " + xt + ", " + w.type +
-                                                                     ") outs(%o : " + yt + ") site \"s\"");
+                                                                     ") outs(%o : " + yt + ") site \"s\"", false);
   ASSERT_TRUE(kernel);
   QuantizedRows x{Array<float>({2, c.k}), Array<float>({2, 1}), {QuantStorage::I8, 1, 0}};
   std::fill_n(x.data.row(0), c.k, 127.0f);
