@@ -48,6 +48,8 @@ Status resolve(CompileOptions &o, int64_t maxPosition) {
     return policy.error();
   if (Result<quantize::Algorithm> algorithm = quantize::parseAlgorithm(o.quantAlgo); !algorithm)
     return algorithm.error();
+  else if (quantize::isCalibrated(*algorithm))
+    return usageError("--quant-algo=" + o.quantAlgo + " looks at data: quantise a checkpoint with it first (compile-model quantize)");
   for (Status s : {expectRange("--max-batch", o.maxBatch, 1, mostSequences),
                    expectRange("--max-model-len", o.maxModelLen, 1, mostTokens),
                    expectRange("--prefill-chunk", o.prefillChunk, 1, mostTokens), expectRange("--jobs", o.jobs, 0, 1024)})

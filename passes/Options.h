@@ -36,6 +36,7 @@ struct CompileOptions {
   std::vector<std::string> cpuVariants; ///< code variants to emit; empty: all that the target knows
   std::vector<std::string> skipPasses;  ///< optimisations left out, to measure what they are worth: see skippablePasses()
   int jobs = 0;                ///< threads of the compiler; 0: one per core
+  bool observers = false;      ///< calibration: tap what linears read (--dsv3-insert-observers)
 };
 
 /// "f32"/"bf16" and "batch"/"run"; usage errors name the flag.

@@ -73,6 +73,19 @@ def InsertTapsPass : Dsv3_Pass<"insert-taps"> {
   let options = [Option<"regex", "regex", "std::string", "", "Which names to tap; empty: none">];
 }
 
+def InsertObserversPass : Dsv3_Pass<"insert-observers"> {
+  let summary = "Keep the rows that linears multiply their weights with, for calibration";
+  let description = [{
+    In: programs as imported. Out: a `dsv3.tap` after every value that a linear, a grouped linear or (through the cache) an
+    attention's `kv_b` reads, once for all its readers and named by the site of the op that computes it; after the chosen
+    experts of every route, `X.ids`; and after the residual that the last norm reads. Rows of experts are observed as the rows of
+    all tokens: with the routing they say what each expert saw. What a routed layer's down projection reads is computed inside
+    its kernels and has no observer: it follows from the rows before and the weights of gate and up.
+
+    Nothing is refused: rows that enter a program (`@head`) have no name and no observer.
+  }];
+}
+
 def MakeProgramsPass : Dsv3_Pass<"make-programs"> {
   let summary = "Static programs for prefill, decode buckets, scoring and mtp";
   let description = [{

@@ -45,6 +45,8 @@ static void buildSpecialize(OpPassManager &pm, const CompileOptions &options) {
   InsertTapsPassOptions taps;
   taps.regex = options.taps;
   pm.addPass(createInsertTapsPass(taps));
+  if (options.observers)
+    pm.addPass(createInsertObserversPass());
   MakeProgramsPassOptions programs;
   programs.maxBatch = options.maxBatch;
   programs.prefillChunk = options.prefillChunk;

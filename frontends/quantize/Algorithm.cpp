@@ -25,8 +25,15 @@ std::string_view name(Algorithm algorithm) {
   return "?";
 }
 
+bool isCalibrated(Algorithm algorithm) {
+  for (const AlgorithmInfo &info : algorithms)
+    if (info.id == algorithm)
+      return info.calibrated;
+  return false;
+}
+
 Clip clipOf(Algorithm algorithm, Code code) {
-  bool searches = algorithm == Algorithm::Mse || (algorithm == Algorithm::Default && code == Code::I4);
+  bool searches = algorithm == Algorithm::Mse || (algorithm != Algorithm::Rtn && code == Code::I4);
   return searches ? Clip::Mse : Clip::Absmax;
 }
 

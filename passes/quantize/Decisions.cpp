@@ -17,8 +17,7 @@ static ir::BlockedAttr attrOf(const quantize::Scheme &scheme, MLIRContext *ctx) 
   return ir::BlockedAttr::get(ctx, storage, {size(scheme.blockRows), size(scheme.blockCols)}, scale, scheme.powerOfTwo);
 }
 
-/// None for what the compiler cannot make itself: zero points, permuted groups, E5M2.
-static std::optional<quantize::Scheme> schemeOf(ir::BlockedAttr attr) {
+std::optional<quantize::Scheme> schemeOf(ir::BlockedAttr attr) {
   if (!attr || attr.getZero() || attr.getIndexed() || isa<Float8E5M2Type>(attr.getStorage()) || attr.getBlock().size() != 2)
     return std::nullopt;
   auto size = [](int64_t b) { return ShapedType::isDynamic(b) ? 0 : b; };

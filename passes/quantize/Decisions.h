@@ -10,6 +10,9 @@
 
 namespace dsv3 {
 
+/// A scheme in the words of frontends/quantize; none for what the compiler cannot make itself: zero points, permuted groups, E5M2.
+std::optional<quantize::Scheme> schemeOf(ir::BlockedAttr attr);
+
 struct WeightDecision {
   ir::WeightOp weight;
   quantize::Component component;

@@ -73,6 +73,11 @@ public:
   /// Unsupported when the artifact has no score program.
   Status score(const std::vector<std::vector<int32_t>> &prompts, const ScoreSink &sink);
 
+  /// Tapped states of every position of `prompts` by the prefill program, which computes the head for one row of a
+  /// sequence only; taps of the MTP program are not among them. Errors as score()'s.
+  Status states(const std::vector<std::vector<int32_t>> &prompts,
+                const std::function<Status(size_t prompt, uint32_t tap, int64_t rows, const void *data)> &taps);
+
   bool hasScore() const { return programs.has(DSV3_PHASE_SCORE); }
   bool hasMtp() const { return hasScore() && programs.has(DSV3_PHASE_MTP); }
   const Manifest &artifact() const { return manifest; }

@@ -9,10 +9,10 @@ namespace dsv3 {
 /// The prompts of one call of score() on their way through the score program.
 class Engine::Scoring {
 public:
-  Scoring(Engine &engine, const std::vector<std::vector<int32_t>> &prompts, const ScoreSink &sink)
-      : engine(engine), prompts(prompts), sink(sink), module(engine.device.module()),
-        program(module.programs[engine.programs.largest(DSV3_PHASE_SCORE)]),
-        withMtp((sink.mtpLogits || sink.taps) && engine.hasMtp()) {}
+  Scoring(Engine &engine, const std::vector<std::vector<int32_t>> &prompts, const ScoreSink &sink, uint32_t phase)
+      : engine(engine), prompts(prompts), sink(sink), module(engine.device.module()), phase(phase),
+        program(module.programs[engine.programs.largest(phase)]),
+        withMtp(phase == DSV3_PHASE_SCORE && (sink.mtpLogits || sink.taps) && engine.hasMtp()) {}
 
   ~Scoring() {
     for (const std::unique_ptr<Active> &a : active)
@@ -62,7 +62,7 @@ private:
       cutFor(module.programs[engine.programs.largest(DSV3_PHASE_MTP)], items);
     if (items.empty())
       return internalError("the score program has no room for a single row");
-    uint32_t index = engine.programs.smallestFor(DSV3_PHASE_SCORE, items);
+    uint32_t index = engine.programs.smallestFor(phase, items);
     if (Status s =
             runProgram(index, engine.buffer.fill(module.programs[index], items), items, sink.logits, 0);
         !s)
@@ -100,10 +100,14 @@ private:
         if (tapStatus)
           tapStatus = handOutTap(tap, data, rows, items, without);
       };
+    if (!rowsTo) {
+      Status s = engine.run(index, step, {}, taps);
+      return s ? tapStatus : s;
+    }
     HostCopy rows = engine.rowsOf(index, "logits", 0, step.scalars[DSV3_SCALAR_TOKENS]);
-    if (Status s = engine.run(index, step, rowsTo ? std::vector<HostCopy>{rows} : std::vector<HostCopy>{}, taps); !s)
+    if (Status s = engine.run(index, step, {rows}, taps); !s)
       return s;
-    if (!tapStatus || !rowsTo)
+    if (!tapStatus)
       return tapStatus;
     Result<const float *> logits = engine.fetch<float>(rows);
     if (!logits)
@@ -172,6 +176,7 @@ private:
   const std::vector<std::vector<int32_t>> &prompts;
   const ScoreSink &sink;
   const dsv3_module_desc &module;
+  const uint32_t phase;
   const dsv3_program_desc &program;
   bool withMtp;
   size_t next = 0;
@@ -184,7 +189,17 @@ Status Engine::score(const std::vector<std::vector<int32_t>> &prompts, const Sco
   for (const std::vector<int32_t> &prompt : prompts)
     if (Status s = checkPrompt(prompt); !s)
       return s;
-  return Scoring(*this, prompts, sink).runAll();
+  return Scoring(*this, prompts, sink, DSV3_PHASE_SCORE).runAll();
+}
+
+Status Engine::states(const std::vector<std::vector<int32_t>> &prompts,
+                      const std::function<Status(size_t, uint32_t, int64_t, const void *)> &taps) {
+  for (const std::vector<int32_t> &prompt : prompts)
+    if (Status s = checkPrompt(prompt); !s)
+      return s;
+  ScoreSink sink;
+  sink.taps = taps;
+  return Scoring(*this, prompts, sink, DSV3_PHASE_PREFILL).runAll();
 }
 
 } // namespace dsv3

@@ -4,13 +4,14 @@
 #include <filesystem>
 #include <mutex>
 #include <thread>
+#include <vector>
 #include <unistd.h>
 
 namespace dsv3 {
 
 namespace {
 std::mutex mutex;
-std::string unfinished;
+std::vector<std::string> unfinished;
 } // namespace
 
 void watchInterrupts() {
@@ -25,15 +26,18 @@ void watchInterrupts() {
     sigwait(&signals, &got);
     std::lock_guard<std::mutex> lock(mutex); // held to the end: nothing new may be registered
     std::error_code ignored;
-    if (!unfinished.empty())
-      std::filesystem::remove_all(unfinished, ignored);
+    for (const std::string &folder : unfinished)
+      std::filesystem::remove_all(folder, ignored);
     _exit(128 + got);
   }).detach();
 }
 
 void removeOnInterrupt(const std::string &folder) {
   std::lock_guard<std::mutex> lock(mutex);
-  unfinished = folder;
+  if (!folder.empty())
+    unfinished.push_back(folder);
+  else if (!unfinished.empty())
+    unfinished.pop_back();
 }
 
 } // namespace dsv3

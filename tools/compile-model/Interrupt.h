@@ -9,7 +9,8 @@ namespace dsv3 {
 /// thread of its own. Call once, before any other thread exists.
 void watchInterrupts();
 
-/// The folder to remove when a signal comes; empty: nothing. The process then ends with 128 + the signal's number.
+/// One more folder to remove when a signal comes (one command may use another, whose output is inside its own); empty: the last
+/// one named stays. The process then ends with 128 + the signal's number.
 void removeOnInterrupt(const std::string &folder);
 
 } // namespace dsv3

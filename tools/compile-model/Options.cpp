@@ -43,6 +43,8 @@ void declare(CLI::App &app, CommandLine &line, Texts &texts) {
   app.add_option("--quant-config", o.quantConfig, "A JSON file that says it per module instead");
   app.add_option("--quant-algo", o.quantAlgo, "How weights are quantised: " + quantize::algorithmNames());
   app.add_option("--kv-cache-dtype", o.kvCacheDtype, "How the cache stores latents: auto (what the checkpoint asks, else --dtype), bf16, fp8_e4m3 or fp8_e5m2 (a scale per token)");
+  app.add_option("--calibration", line.calibration, "Text for algorithms that look at data: see compile-model quantize");
+  app.add_option("--calibration-tokens", line.calibrationTokens, "Tokens of it at most")->check(CLI::Range(int64_t(16), int64_t(1) << 24));
   app.add_option("--determinism", texts.determinism, "batch: a request has the same bits alone and among others; run: less strict");
   app.add_option("--max-batch", o.maxBatch, "Sequences of a step");
   app.add_option("--max-model-len", o.maxModelLen, "Tokens of a sequence, prompt and answer");
@@ -123,6 +125,20 @@ Status checkKvCache(const CompileOptions &options) {
   return {};
 }
 
+Status checkCalibration(const CommandLine &line) {
+  Result<quantize::Algorithm> algorithm = quantize::parseAlgorithm(line.compile.quantAlgo);
+  if (!algorithm)
+    return algorithm.error();
+  const bool wanted = quantize::isCalibrated(*algorithm);
+  if (wanted && line.calibration.empty())
+    return usageError("--quant-algo=" + line.compile.quantAlgo + " needs --calibration=FILE");
+  if (!wanted && !line.calibration.empty())
+    return usageError("--calibration: expected an algorithm that looks at data, got --quant-algo=" + line.compile.quantAlgo);
+  if (wanted && (line.dummyWeights || line.dryRun))
+    return usageError("--calibration: expected weights to quantise, got " + std::string(line.dryRun ? "--dry-run" : "--load-format=dummy"));
+  return {};
+}
+
 Status check(CommandLine &line, const Texts &texts) {
   Result<ComputeType> dtype = parseComputeType(texts.dtype);
   if (!dtype)
@@ -142,6 +158,8 @@ Status check(CommandLine &line, const Texts &texts) {
   if (Status s = checkQuant(line.compile, line.targets); !s)
     return s;
   if (Status s = checkKvCache(line.compile); !s)
+    return s;
+  if (Status s = checkCalibration(line); !s)
     return s;
   return checkStages(line);
 }

@@ -14,6 +14,8 @@ struct CommandLine {
   std::string modelFolder, output;
   CompileOptions compile;             ///< `target` is set for each of `targets` in turn
   std::vector<std::string> targets;   ///< in the order of preference
+  std::string calibration;            ///< text for algorithms that look at data; empty: none
+  int64_t calibrationTokens = 16384;
   std::string report;                 ///< "text" or "json": what device kernels cost; empty: none
   bool dummyWeights = false; ///< drawn, not read
   bool maxModelLenGiven = false; ///< else the default is lowered to what the model allows

@@ -1,4 +1,5 @@
 // dsv3-eval: perplexity and exact match of a compiled model.
+#include "Compare.h"
 #include "Documents.h"
 #include "Measure.h"
 #include "runtime/core/Json.h"
@@ -21,9 +22,9 @@ namespace {
 constexpr int64_t kProseIds = 1023, kStoryIds = 511, kAnswerTokens = 120;
 
 struct Options {
-  std::string artifact, prose, problems, stories;
+  std::string artifact, against, prose, problems, stories;
   int64_t limit = 0;
-  bool json = false;
+  bool perLayer = false, json = false;
   OpenOptions open;
 };
 
@@ -35,6 +36,10 @@ Result<bool> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--stories", o.stories, "the same over the first 511 ids");
   app.add_option("--problems", o.problems,
                  "JSON lines with \"question\" and \"final\": exact match of greedy answers");
+  app.add_option("--against", o.against,
+                 "a second artifact, the reference: mean KL and top-1 agreement on the prose and the stories");
+  app.add_flag("--per-layer", o.perLayer,
+               "with --against: error of every state that both artifacts tap (compile-model --taps), by layer");
   app.add_option("--limit", o.limit, "read only the first lines of each file")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_flag("--json", o.json, "print one object");
@@ -58,6 +63,10 @@ Result<bool> parseOptions(int argc, char **argv, Options &o) {
   }
   if (o.prose.empty() && o.problems.empty() && o.stories.empty())
     return usageError("expected at least one of --prose, --problems and --stories, got none");
+  if (!o.against.empty() && o.prose.empty() && o.stories.empty())
+    return usageError("--against: expected --prose or --stories to compare on, got neither");
+  if (o.perLayer && o.against.empty())
+    return usageError("--per-layer: expected --against with the reference, got none");
   return true;
 }
 
@@ -83,8 +92,9 @@ private:
 
 class Evaluation {
 public:
-  Evaluation(Engine &engine, const TextModel &model, const Options &options)
-      : engine(engine), model(model), options(options) {}
+  /// `reference` may be null.
+  Evaluation(Engine &engine, Engine *reference, const TextModel &model, const Options &options)
+      : engine(engine), reference(reference), model(model), options(options) {}
 
   Status run() {
     if (Status s = likelihood("prose", options.prose, kProseIds); !s)
@@ -107,15 +117,37 @@ private:
     Result<std::vector<std::string>> texts = readTexts(path, options.limit);
     if (!texts)
       return texts.error();
+    auto at = [&](const Error &e) { return Error{e.code, path + ": " + e.message}; };
+    Result<std::vector<std::vector<int32_t>>> prompts = encodeDocuments(engine, model, *texts, cut);
+    if (!prompts)
+      return at(prompts.error());
     Progress progress(name);
-    Result<Likelihood> l = measureLikelihood(engine, model, *texts, cut, progress.callback());
+    Result<Likelihood> l = measureLikelihood(engine, model, *prompts, progress.callback());
     if (!l)
-      return Error{l.error().code, path + ": " + l.error().message};
-    result[name] = {
-        {"documents", l->documents}, {"tokens", l->tokens}, {"nll", l->nll}, {"perplexity", l->perplexity}};
+      return at(l.error());
+    result[name] = {{"documents", l->documents}, {"tokens", l->tokens},         {"bytes", l->bytes},
+                    {"nll", l->nll},             {"perplexity", l->perplexity}, {"bits_per_byte", l->bitsPerByte}};
     if (!options.json)
-      std::printf("%-9s %zu documents, %lld tokens, nll %.5f, perplexity %.4f\n", name, l->documents,
-                  static_cast<long long>(l->tokens), l->nll, l->perplexity);
+      std::printf("%-9s %zu documents, %lld tokens, nll %.5f, perplexity %.4f, bits per byte %.4f\n", name, l->documents,
+                  static_cast<long long>(l->tokens), l->nll, l->perplexity, l->bitsPerByte);
+    Status s = reference ? compare(name, *prompts) : Status();
+    return s ? s : Status(at(s.error()));
+  }
+
+  Status compare(const char *name, const std::vector<std::vector<int32_t>> &prompts) {
+    Progress progress("comparing");
+    Result<Comparison> c = compareModels(engine, *reference, prompts, options.perLayer, progress.callback());
+    if (!c)
+      return c.error();
+    const Agreement &g = c->agreement;
+    double same = double(g.sameTop) / double(std::max<int64_t>(1, g.tokens));
+    OrderedJson entry = {{"kl", g.kl}, {"worst_kl", g.worstKl}, {"top1_agreement", same}};
+    for (const StateError &state : c->states)
+      entry["states"][state.name] = state.relative();
+    result[name]["against"] = entry;
+    if (!options.json)
+      std::printf("%-9s against %s: mean kl %.6f, worst %.4f, the same first choice for %.3f%%\n%s", name, options.against.c_str(), g.kl, g.worstKl,
+                  100 * same, options.perLayer ? statesText(c->states).c_str() : "");
     return {};
   }
 
@@ -136,10 +168,31 @@ private:
   }
 
   Engine &engine;
+  Engine *reference;
   const TextModel &model;
   const Options &options;
   OrderedJson result = OrderedJson::object();
 };
+
+/// An artifact and the engine that runs it.
+struct Loaded {
+  OpenedModel opened;
+  std::unique_ptr<Engine> engine;
+};
+
+Result<Loaded> load(const std::string &artifact, const OpenOptions &open) {
+  Result<OpenedModel> opened = openModel(artifact, open);
+  if (!opened)
+    return opened.error();
+  for (const std::string &note : opened->notes)
+    std::fprintf(stderr, "dsv3-eval: warning: %s\n", note.c_str());
+  Loaded out{std::move(*opened), nullptr};
+  Result<std::unique_ptr<Engine>> engine = Engine::create(*out.opened.device, out.opened.artifact->manifest(), {});
+  if (!engine)
+    return engine.error();
+  out.engine = std::move(*engine);
+  return out;
+}
 
 Status evaluate(const Options &options) {
   std::optional<TextModel> model;
@@ -153,15 +206,17 @@ Status evaluate(const Options &options) {
       return usageError(options.artifact + ": the artifact has no tokenizer, which the measurements need");
     return {};
   };
-  Result<OpenedModel> opened = openModel(options.artifact, open);
-  if (!opened)
-    return opened.error();
-  for (const std::string &note : opened->notes)
-    std::fprintf(stderr, "dsv3-eval: warning: %s\n", note.c_str());
-  Result<std::unique_ptr<Engine>> engine = Engine::create(*opened->device, opened->artifact->manifest(), {});
-  if (!engine)
-    return engine.error();
-  return Evaluation(**engine, *model, options).run();
+  Result<Loaded> main = load(options.artifact, open);
+  if (!main)
+    return main.error();
+  std::optional<Loaded> reference;
+  if (!options.against.empty()) {
+    Result<Loaded> second = load(options.against, options.open);
+    if (!second)
+      return second.error();
+    reference.emplace(std::move(*second));
+  }
+  return Evaluation(*main->engine, reference ? reference->engine.get() : nullptr, *model, options).run();
 }
 
 int run(int argc, char **argv) {

@@ -8,11 +8,7 @@
 
 namespace dsv3::eval {
 
-namespace {
-
-/// BOS and the first ids of each text.
-Result<std::vector<std::vector<int32_t>>> encodeAll(const Engine &engine, const TextModel &model,
-                                                    const std::vector<std::string> &texts, int64_t cut) {
+Result<std::vector<std::vector<int32_t>>> encodeDocuments(const Engine &engine, const TextModel &model, const std::vector<std::string> &texts, int64_t cut) {
   std::optional<int32_t> bos = model.bosId();
   if (!bos)
     return usageError("the artifact names no begin token, which the measurement needs");
@@ -20,6 +16,8 @@ Result<std::vector<std::vector<int32_t>>> encodeAll(const Engine &engine, const 
   size_t longest = 0;
   for (const std::string &text : texts) {
     std::vector<int32_t> ids = model.encodeText(text);
+    if (ids.empty())
+      return usageError("document " + std::to_string(prompts.size()) + ": expected a text, got one without tokens");
     ids.resize(std::min<size_t>(ids.size(), cut));
     ids.insert(ids.begin(), *bos);
     longest = std::max(longest, ids.size());
@@ -33,37 +31,34 @@ Result<std::vector<std::vector<int32_t>>> encodeAll(const Engine &engine, const 
   return prompts;
 }
 
-} // namespace
-
-Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model,
-                                     const std::vector<std::string> &texts, int64_t cut,
+Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model, const std::vector<std::vector<int32_t>> &prompts,
                                      const OnProgress &progress) {
-  Result<std::vector<std::vector<int32_t>>> prompts = encodeAll(engine, model, texts, cut);
-  if (!prompts)
-    return prompts.error();
   const int64_t vocab = engine.artifact().model.vocabSize;
   Likelihood out;
-  out.documents = texts.size();
-  std::vector<double> perDocument(texts.size(), 0);
+  out.documents = prompts.size();
+  std::vector<double> perDocument(prompts.size(), 0);
   size_t done = 0;
   ScoreSink sink;
   sink.logits = [&](size_t i, int64_t row, int64_t rows, const float *logits) {
-    const std::vector<int32_t> &ids = (*prompts)[i];
+    const std::vector<int32_t> &ids = prompts[i];
     for (int64_t r = row; r < row + rows && r + 1 < int64_t(ids.size()); ++r)
       perDocument[i] -= logProbability(logits + (r - row) * vocab, vocab, ids[r + 1]);
     if (row + rows == int64_t(ids.size()))
-      progress(++done, texts.size());
+      progress(++done, prompts.size());
     return Status();
   };
-  if (Status s = engine.score(*prompts, sink); !s)
+  if (Status s = engine.score(prompts, sink); !s)
     return s.error();
   double sum = 0;
-  for (size_t i = 0; i < texts.size(); ++i) {
+  for (size_t i = 0; i < prompts.size(); ++i) {
     sum += perDocument[i];
-    out.tokens += int64_t((*prompts)[i].size()) - 1;
+    out.tokens += int64_t(prompts[i].size()) - 1;
+    for (size_t t = 1; t < prompts[i].size(); ++t)
+      out.bytes += int64_t(model.tokenizer()->idToBytes(prompts[i][t]).size());
   }
-  out.nll = out.tokens ? sum / double(out.tokens) : 0;
+  out.nll = sum / double(out.tokens);
   out.perplexity = std::exp(out.nll);
+  out.bitsPerByte = sum / std::log(2.0) / double(std::max<int64_t>(1, out.bytes));
   return out;
 }
 

@@ -15,14 +15,18 @@ using OnProgress = std::function<void(size_t done, size_t total)>;
 struct Likelihood {
   size_t documents = 0;
   int64_t tokens = 0; ///< all but BOS
+  int64_t bytes = 0;  ///< of the text that these tokens stand for
   double nll = 0;     ///< mean over tokens, natural log
   double perplexity = 0;
+  double bitsPerByte = 0; ///< independent of the tokenizer
 };
 
-/// Each document apart: BOS and its first `cut` ids, special tokens as plain text.
-/// Usage error when the plan is shorter than a document; Unsupported without a score program.
-Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model,
-                                     const std::vector<std::string> &texts, int64_t cut,
+/// BOS and the first `cut` ids of each text, special tokens as plain text. Usage errors: a text without tokens, no begin token, a
+/// document longer than the plan.
+Result<std::vector<std::vector<int32_t>>> encodeDocuments(const Engine &engine, const TextModel &model, const std::vector<std::string> &texts, int64_t cut);
+
+/// Each of encodeDocuments() apart. Unsupported without a score program.
+Result<Likelihood> measureLikelihood(Engine &engine, const TextModel &model, const std::vector<std::vector<int32_t>> &prompts,
                                      const OnProgress &progress);
 
 struct ExactMatch {

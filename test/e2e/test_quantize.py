@@ -1,0 +1,123 @@
+"""compile-model quantize: what is written is what was decided, and what runs is what was written."""
+import json
+import os
+
+import numpy as np
+import pytest
+
+import contract
+import safetensors_np
+import tools
+
+CALIBRATION = os.path.join(contract.ROOT, "examples", "calibration", "text.jsonl")
+LINEAR = "model.layers.1.mlp.experts.3.up_proj"
+
+
+def quantize(out, *flags):
+    tools.succeed("compile-model", "quantize", contract.TINY, "-o", out, *flags)
+    return out
+
+
+def tensors(folder):
+    out = {}
+    for file in sorted(os.listdir(folder)):
+        if file.endswith(".safetensors"):
+            out.update(safetensors_np.load(os.path.join(folder, file)))
+    return out
+
+
+@pytest.fixture(scope="module")
+def gptq(tmp_path_factory):
+    out = tmp_path_factory.mktemp("quantize") / "gptq"
+    return quantize(out, "--quant=w4a16", "--quant-algo=gptq", f"--calibration={CALIBRATION}", "--calibration-tokens=2048")
+
+
+def test_the_folder_is_a_checkpoint(gptq):
+    with open(gptq / "config.json", encoding="utf-8") as f:
+        config = json.load(f)["quantization_config"]
+    assert config["quant_method"] == "compressed-tensors"
+    with open(gptq / "model.safetensors.index.json", encoding="utf-8") as f:
+        index = json.load(f)["weight_map"]
+    held = tensors(gptq)
+    assert set(index) == set(held)
+    assert held[LINEAR + ".weight_packed"].shape == (128, 32)
+    assert held[LINEAR + ".weight_scale"].shape == (128, 2)
+    assert list(held[LINEAR + ".weight_shape"]) == [128, 256]
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        assert (gptq / name).read_bytes() == open(os.path.join(contract.TINY, name), "rb").read()
+
+
+def test_codes_are_near_the_weights(gptq):
+    """An independent reading: eight codes a word, the first lowest, less 8, times the scale of their group."""
+    held, source = tensors(gptq), tensors(contract.TINY)
+    words = held[LINEAR + ".weight_packed"].view(np.uint32)
+    codes = ((words[:, :, None] >> (4 * np.arange(8, dtype=np.uint32))) & 15).reshape(128, 256).astype(np.float32) - 8
+    values = codes * held[LINEAR + ".weight_scale"].astype(np.float32).repeat(128, 1)
+    w = source[LINEAR + ".weight"] * source[LINEAR + ".weight_scale_inv"].repeat(128, 0).repeat(128, 1)[:128, :256]
+    assert np.linalg.norm(values - w) / np.linalg.norm(w) < 0.2
+
+
+def test_the_log_says_what_was_done(gptq):
+    text = (gptq / "quantization.txt").read_text()
+    for word in ("l1.shared.down", "int4 in groups of 128", "gptq", "Largest errors"):
+        assert word in text
+
+
+def test_experts_without_tokens_fall_back_and_are_listed(tmp_path):
+    """Of 80 tokens, no expert sees 64."""
+    out = quantize(tmp_path / "q", "--quant=w4a16", "--quant-algo=gptq", f"--calibration={CALIBRATION}", "--calibration-tokens=80")
+    text = (out / "quantization.txt").read_text()
+    assert "too few tokens" in text and "l2.down[5]" in text.split("too few tokens")[1]
+
+
+@pytest.mark.parametrize("algorithm", ("awq", "smoothquant"))
+def test_folded_factors_leave_the_model_as_it_was(tmp_path, artifacts, algorithm, tiny_f32):
+    """In 8 bits the result is near the original, though gammas, routers and up projections are others."""
+    out = quantize(tmp_path / "q", "--quant=w8a8", f"--quant-algo={algorithm}", f"--calibration={CALIBRATION}", "--calibration-tokens=2048")
+    held, source = tensors(out), tensors(contract.TINY)
+    gamma = "model.layers.2.post_attention_layernorm.weight"
+    assert np.abs(held[gamma] / source[gamma] - 1).max() > 0.01, "no factor was folded"
+    compiled = artifacts.get(str(out), "--dtype=f32", "--max-model-len=1024", "--max-batch=8")
+    result = json.loads(tools.succeed("dsv3-eval", compiled, "--json", "--limit=8", "--stories", os.path.join(contract.DATA, "stories_heldout.jsonl"),
+                                      "--against", tiny_f32).stdout)["stories"]["against"]
+    assert result["kl"] < 2e-3 and result["top1_agreement"] > 0.98
+
+
+def test_one_step_is_the_same_as_two(tmp_path, gptq):
+    flags = ("--dtype=f32", "--max-model-len=1024", "--max-batch=1", "--cpu-features=avx2")
+    tools.succeed("compile-model", contract.TINY, "-o", tmp_path / "one.dsv3", "--quant=w4a16", "--quant-algo=gptq", f"--calibration={CALIBRATION}",
+                  "--calibration-tokens=2048", *flags)
+    tools.succeed("compile-model", gptq, "-o", tmp_path / "two.dsv3", "--quant=checkpoint", *flags)
+    weights = "weights/x86-64/rank-0.bin"
+    assert (tmp_path / "one.dsv3" / weights).read_bytes() == (tmp_path / "two.dsv3" / weights).read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["one.dsv3", "two.dsv3"], "the temporary checkpoint is gone"
+
+
+def test_refusals(tmp_path, gptq):
+    def refused(mentions, *flags, source=contract.TINY, codes=contract.USAGE, out=tmp_path / "no"):
+        tools.refuse(codes, mentions, "compile-model", "quantize", source, "-o", out, *flags)
+    refused("--calibration", "--quant-algo=gptq")
+    refused("looks at data", "--quant-algo=rtn", f"--calibration={CALIBRATION}")
+    refused("nowhere", "--quant-algo=gptq", "--calibration=nowhere.jsonl")
+    refused("w5", "--quant=w5")
+    refused("exists", out=gptq)
+    refused("compressed-tensors", source=gptq, codes=contract.UNSUPPORTED)
+    empty = tmp_path / "empty.txt"
+    empty.write_text("")
+    refused("empty.txt", "--quant-algo=gptq", f"--calibration={empty}")
+    assert not (tmp_path / "no").exists()
+
+
+def test_an_empty_story_is_refused(tiny_f32, tmp_path):
+    story = tmp_path / "story.jsonl"
+    story.write_text('{"text": "A cat."}\n{"text": ""}\n')
+    tools.refuse(contract.USAGE, ("story.jsonl", "document 1"), "dsv3-eval", tiny_f32, "--stories", story)
+
+
+def test_a_model_agrees_with_itself(tiny_f32_taps):
+    stories = os.path.join(contract.DATA, "stories_heldout.jsonl")
+    done = json.loads(tools.succeed("dsv3-eval", tiny_f32_taps, "--json", "--limit=2", "--stories", stories, "--against", tiny_f32_taps,
+                                    "--per-layer").stdout)["stories"]
+    assert done["against"]["kl"] == 0 and done["against"]["top1_agreement"] == 1
+    assert set(done["against"]["states"].values()) == {0} and "l3.out" in done["against"]["states"]
+    assert abs(done["bits_per_byte"] * done["bytes"] * np.log(2) / done["tokens"] - done["nll"]) < 1e-9
