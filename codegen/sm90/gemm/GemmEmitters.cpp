@@ -65,6 +65,8 @@ public:
 
   std::string whyIllegal(Operation *op) const override {
     GemmProblem p(op);
+    if (p.weightsScaled() && !p.rowsScaled() && isInt8(tensorType(op->getOperand(1))))
+      return p.whyIllegal();
     if (p.weightsScaled() && !p.rowsScaled())
       return "FP8 weights are expanded as wgmma's register operand, which takes weights as M";
     const bool exact = p.shape.operands == Operands::Int8 && !p.grouped; // whatever is faster

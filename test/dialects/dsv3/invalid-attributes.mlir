@@ -182,6 +182,20 @@ dsv3.program @p(%kv: !dsv3.kv<layers = 1, page = 64, latent = 8, rope = 8, i8>) 
 
 // -----
 
+// expected-error @+1 {{expected codes in f8E4M3FN or f8E5M2 for the latent, got #dsv3.blocked<i8, 1x?, f32>}}
+dsv3.program @p(%kv: !dsv3.kv<layers = 1, page = 64, latent = 8, rope = 8, bf16, stored #dsv3.blocked<i8, 1x?, f32>>) {
+  dsv3.return
+}
+
+// -----
+
+// expected-error @+1 {{expected one f32 scale per row (1x?) for the latent, got #dsv3.blocked<f8E4M3FN, 1x128, f32>}}
+dsv3.program @p(%kv: !dsv3.kv<layers = 1, page = 64, latent = 8, rope = 8, bf16, stored #dsv3.blocked<f8E4M3FN, 1x128, f32>>) {
+  dsv3.return
+}
+
+// -----
+
 //===-- Programs ----------------------------------------------------------===//
 
 // expected-error @+1 {{'dsv3.program' op expected phase prefill, decode, score or mtp, got 'train'}}

@@ -164,7 +164,9 @@ TEST(QuantConfig, SaysWhatIsSupported) {
   EXPECT_THAT(bad(compressed(with(int4, "strategy", "tensor_group"))), HasSubstr("strategy \"tensor_group\""));
   EXPECT_THAT(bad(compressed(with(int4, "dynamic", true))), HasSubstr("dynamic true is not supported, only false for weights"));
   EXPECT_THAT(bad(compressed(with(int4, "actorder", "random"))), HasSubstr("actorder \"random\""));
-  EXPECT_THAT(bad(with(compressed(int4), "kv_cache_scheme", {{"num_bits", 8}})), HasSubstr("kv_cache_scheme an object is not supported, only null"));
+  EXPECT_THAT(bad(with(compressed(int4), "kv_cache_scheme", {{"num_bits", 8}})), HasSubstr("kv_cache_scheme: expected symmetric floats of 8 bits, got int8"));
+  EXPECT_FALSE(good(compressed(int4)).fp8Cache);
+  EXPECT_TRUE(good(with(compressed(int4), "kv_cache_scheme", {{"num_bits", 8}, {"type", "float"}})).fp8Cache);
   EXPECT_THAT(bad(with(compressed(int4), "sparsity_config", {{"format", "sparse-bitmask"}})), HasSubstr("sparsity_config"));
   EXPECT_THAT(bad(with(compressed(int4), "config_groups", {{"W4A16", {"Linear"}}})), HasSubstr("config_groups.W4A16: expected an object"));
   EXPECT_THAT(bad(compressed(int4, "pack-quantized", {"re:("}), ExitCode::BadCheckpoint), HasSubstr("ignore: expected a regular expression, got \"re:(\""));

@@ -139,7 +139,7 @@ TEST(Cache, StoresByLayerPageAndSlot) {
   EXPECT_EQ(rows.row(64)[2], 7);
 }
 
-TEST(Cache, RoundsAndQuantisesWholeRows) {
+TEST(Cache, RoundsRowsAndQuantisesLatents) {
   Cache<float> bf16(1, 1, {1, 1}, {Rounding::BF16, {}});
   SeqMeta seq = oneSequence(0, 1, {0});
   std::vector<Array<float>> fields = {Array<float>({1, 1}, {448}), Array<float>({1, 1}, {17.03f})};
@@ -147,7 +147,8 @@ TEST(Cache, RoundsAndQuantisesWholeRows) {
   EXPECT_EQ(bf16.row(0, 0, 0)[1], 17);
   Cache<float> fp8(1, 1, {1, 1}, {Rounding::BF16, QuantScheme{QuantStorage::F8E4M3, 1, 0}});
   ok(kvAppend(fp8, 0, fields, seq));
-  EXPECT_EQ(fp8.row(0, 0, 0)[1], 16) << "one scale for both fields, here 1";
+  EXPECT_EQ(fp8.row(0, 0, 0)[0], 448);
+  EXPECT_EQ(fp8.row(0, 0, 0)[1], 17) << "what is behind the latent is rounded, not quantised";
 }
 
 TEST(SeqMeta, RefusesContradictions) {

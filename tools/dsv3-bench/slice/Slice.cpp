@@ -97,6 +97,8 @@ private:
   /// Normal numbers in every row: as latents behind their norm are.
   Status drawCache() {
     const dsv3_module_desc &module = device->module();
+    if (model.artifact->manifest().kv.latent)
+      return unsupportedError("slice: expected a cache of plain rows, got codes: rows are drawn number by number");
     for (int64_t layer = 0; layer < int64_t(module.kv_layers); ++layer) {
       int64_t rows = device->kvPages() * module.kv_page_tokens, width = module.kv_row_elems;
       DummyFill fill;

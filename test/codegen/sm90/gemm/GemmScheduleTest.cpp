@@ -7,9 +7,10 @@
 
 namespace dsv3::codegen {
 namespace {
-GemmShape shape(int64_t rows, int64_t n, int64_t k, int64_t weights = 1, int64_t weightBytes = 2) {
-  return {rows, n, k, 1, weights, weightBytes, 2, 2};
+GemmShape shape(int64_t rows, int64_t n, int64_t k, int64_t weights = 1, Operands operands = Operands::Bf16) {
+  return {rows, n, k, 1, weights, operands, 2};
 }
+constexpr Operands kOperands[] = {Operands::Bf16, Operands::ExpandedFp8, Operands::Fp8, Operands::Int8, Operands::Int8Groups};
 constexpr int64_t kWeights[][2] = {{1536, 7168}, {2112, 7168}, {576, 7168}, {256, 7168}, {24576, 1536}, {7168, 16384}, {7168, 18432},
                                    {2048, 7168}, {7168, 2048}, {129280, 7168}, {16, 256}, {3584, 256}};
 } // namespace
@@ -45,16 +46,16 @@ TEST(GemmSchedule, FitsSharedMemoryAndRegisters) {
   const GpuModel gpu;
   for (auto [n, k] : kWeights)
     for (int64_t weights : {1, 2})
-      for (int64_t bytes : {1, 2})
+      for (Operands operands : kOperands)
         for (int64_t rows : {1, 8, 32, 64, 128, 256, 4096}) {
-          GemmShape p = shape(rows, n, k, weights, bytes);
+          GemmShape p = shape(rows, n, k, weights, operands);
           for (int64_t split : {int64_t(1), splitOfWeight(p)}) {
             ColsSchedule s = chooseCols(p, split, 256);
             ASSERT_GT(s.warpgroups, 0);
             EXPECT_LE(s.stages * (stageBytes(p, s) + 16) + s.exchangeBytes(weights) + s.stagingBytes(), gpu.sharedBytes) << n << " x " << k;
             EXPECT_GE(s.stages, 3);
             EXPECT_TRUE(split == 1 || s.bk <= 128); // parts of K begin at multiples of 128
-            EXPECT_TRUE(s.bk == 64 || s.warpgroups == 1 || bytes == 1); // a view of several atoms needs all rows
+            EXPECT_TRUE(s.bk == 64 || s.warpgroups == 1 || p.weightBytes() == 1); // a view of several atoms needs all rows
           }
           RowsSchedule r = chooseRows(p);
           EXPECT_LE(r.stages * stageBytes(p, r), gpu.sharedBytes - 2048);
@@ -89,14 +90,14 @@ TEST(GemmSchedule, TokenTileFollowsTheCapacity) {
     EXPECT_EQ(chooseCols(shape(rows, 24576, 1536), 1, 256).tokens, tokens);
 }
 
-static GemmShape experts(int64_t count, int64_t rows, int64_t n, int64_t k, int64_t weights, int64_t weightBytes, int64_t xBytes) {
-  return {rows, n, k, count, weights, weightBytes, xBytes, 2, true};
+static GemmShape experts(int64_t count, int64_t rows, int64_t n, int64_t k, int64_t weights, Operands operands = Operands::Bf16) {
+  return {rows, n, k, count, weights, operands, 2, 0, true};
 }
 
 TEST(GemmSchedule, RowTileOfExpertsFollowsTheirShare) {
-  EXPECT_EQ(chooseCols(experts(256, 8, 2048, 7168, 2, 2, 2), 1, 256).tokens, 8);
-  EXPECT_EQ(chooseCols(experts(32, 512, 2048, 7168, 2, 2, 2), 1, 256).tokens, 32); // 16 each, twice as many where they crowd
-  EXPECT_EQ(chooseCols(experts(32, 4096, 7168, 2048, 1, 2, 2), 1, 256).tokens, 128);
+  EXPECT_EQ(chooseCols(experts(256, 8, 2048, 7168, 2), 1, 256).tokens, 8);
+  EXPECT_EQ(chooseCols(experts(32, 512, 2048, 7168, 2), 1, 256).tokens, 32); // 16 each, twice as many where they crowd
+  EXPECT_EQ(chooseCols(experts(32, 4096, 7168, 2048, 1), 1, 256).tokens, 128);
 }
 
 TEST(GemmSchedule, ExpertsFitSharedMemoryAndRegisters) {
@@ -104,8 +105,8 @@ TEST(GemmSchedule, ExpertsFitSharedMemoryAndRegisters) {
   for (int64_t count : {1, 8, 32, 256})
     for (int64_t rows : {1, 8, 32, 64, 128, 256, 512, 4096, 65536})
       for (auto [n, k, weights] : {std::array<int64_t, 3>{2048, 7168, 2}, {7168, 2048, 1}, {256, 7168, 2}, {7168, 256, 1}})
-        for (auto [weightBytes, xBytes] : {std::pair<int64_t, int64_t>{2, 2}, {1, 2}, {1, 1}}) {
-          GemmShape p = experts(count, rows, n, k, weights, weightBytes, xBytes);
+        for (Operands operands : kOperands) {
+          GemmShape p = experts(count, rows, n, k, weights, operands);
           ColsSchedule s = chooseCols(p, 1, 256);
           ASSERT_GT(s.warpgroups, 0);
           EXPECT_EQ(s.split, 1);
@@ -125,7 +126,7 @@ TEST(GemmSchedule, MostRowTilesIsReachedAndNeverPassed) {
             tiles += (r + tokens - 1) / tokens;
           most = std::max(most, tiles);
         }
-      EXPECT_EQ(mostRowTiles(experts(3, rows, 64, 64, 1, 2, 2), tokens), most) << rows << " rows in tiles of " << tokens;
+      EXPECT_EQ(mostRowTiles(experts(3, rows, 64, 64, 1), tokens), most) << rows << " rows in tiles of " << tokens;
     }
 }
 

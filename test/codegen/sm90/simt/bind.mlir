@@ -15,7 +15,7 @@
 // CHECK-DAG: #[[SMALL:sch[0-9]*]] = #kernel.schedule<"sm90.norm", {threads = 64 : i64}>
 // CHECK-DAG: #[[APPEND:sch[0-9]*]] = #kernel.schedule<"sm90.kv_append", {threads = 64 : i64}>
 // CHECK-DAG: #[[SWIGLU:sch[0-9]*]] = #kernel.schedule<"sm90.swiglu", {threads = 128 : i64}>
-// CHECK-DAG: #[[ROUTE:sch[0-9]*]] = #kernel.schedule<"sm90.route", {threads = 128 : i64}>
+// CHECK-DAG: #[[ROUTE:sch[0-9]*]] = #kernel.schedule<"sm90.route", {threads = 256 : i64}>
 // CHECK-DAG: #[[DISPATCH:sch[0-9]*]] = #kernel.schedule<"sm90.dispatch", {threads = 1024 : i64}>
 // 1024 experts: 8 histograms fit
 // CHECK-DAG: #[[MANY:sch[0-9]*]] = #kernel.schedule<"sm90.dispatch", {threads = 256 : i64}>
