@@ -44,8 +44,12 @@ void expectCodes(const Kernel &kernel, const Buffers &inputs, const Step &step, 
       CodedRow want(Buffer::of(row, elem).values(row.shape, elem), layout.codes);
       float scale;
       std::memcpy(&scale, page + layout.scaleAt(token), sizeof scale);
-      EXPECT_EQ(scale, want.scale) << code.variant;
-      EXPECT_EQ(std::memcmp(page + layout.latentAt(token), want.codes.data(), want.codes.size()), 0) << code.variant << " token " << t;
+      // The norm in float32 may be a bit off the reference's: so the scale, and a code at the border of two.
+      EXPECT_LE(std::abs(scale - want.scale), elem == Elem::F32 ? 2.5e-7f * want.scale : 0) << code.variant;
+      int64_t others = 0;
+      for (size_t i = 0; i < want.codes.size(); ++i)
+        others += uint8_t(page[layout.latentAt(token) + int64_t(i)]) != want.codes[i];
+      EXPECT_LE(others, elem == Elem::F32 ? 1 : 0) << code.variant << " token " << t;
       Buffer rope(layout.rope * layout.elemBytes);
       std::memcpy(rope.data(), page + layout.ropeAt(token), size_t(layout.rope * layout.elemBytes));
       Array<double> wantKey = lanes(firstRows(key, int64_t(t) + 1), 0, layout.rope);
