@@ -369,7 +369,7 @@ TEST(Gemm, Int8BitsDoNotDependOnTheSchedule) {
     };
     for (int64_t split : {1, 2, 8})
       check({{"split", split}, {"stages", 3}, {"bk", 128}}, gated ? "sm90.gated_gemm_wm" : "sm90.gemm_wm");
-    check({{"split", 1}, {"tokens", 16}}, gated ? "sm90.gated_gemm_wm" : "sm90.gemm_wm");
+    check({{"split", 1}, {"tokens", 16}, {"stages", 2}}, gated ? "sm90.gated_gemm_wm" : "sm90.gemm_wm");
     check({}, gated ? "sm90.gated_gemm" : "sm90.gemm");
   }
 }
