@@ -15,7 +15,7 @@ dsv3.weight @l0.o : tensor<256x256xbf16, #fp8b> from #dsv3.file<"l0.o.weight", s
 dsv3.weight @l0.post_norm : tensor<256xbf16> from #dsv3.file<"l0.post_norm.weight">
 dsv3.weight @l0.gate : tensor<256x256xbf16, #fp8b> from #dsv3.file<"l0.gate.weight", scale "l0.gate.weight_scale_inv">
 dsv3.weight @l0.up : tensor<256x256xbf16, #fp8b> from #dsv3.file<"l0.up.weight", scale "l0.up.weight_scale_inv">
-dsv3.weight @l0.mlp : tensor<256x256xbf16, #fp8b> from #dsv3.file<"l0.mlp.weight", scale "l0.mlp.weight_scale_inv">
+dsv3.weight @l0.down : tensor<256x256xbf16, #fp8b> from #dsv3.file<"l0.down.weight", scale "l0.down.weight_scale_inv">
 dsv3.weight @l1.input_norm : tensor<256xbf16> from #dsv3.file<"l1.input_norm.weight">
 dsv3.weight @l1.q_a : tensor<128x256xbf16, #fp8b> from #dsv3.file<"l1.q_a.weight", scale "l1.q_a.weight_scale_inv">
 dsv3.weight @l1.q_a_norm : tensor<128xbf16> from #dsv3.file<"l1.q_a_norm.weight">
@@ -83,7 +83,7 @@ dsv3.program @trunk(%ids: tensor<?xi32> {dsv3.name = "ids"}, %seq: !dsv3.seq, %k
   %w_l0_up = dsv3.use @l0.up : tensor<256x256xbf16, #fp8b>
   %l0_um = dsv3.linear %l0_n1, %w_l0_up site "l0.up" : tensor<?x256xbf16>, tensor<256x256xbf16, #fp8b> -> tensor<?x256xf32>
   %l0_am = dsv3.swiglu %l0_gm, %l0_um site "l0.act" : tensor<?x256xf32>, tensor<?x256xf32> -> tensor<?x256xbf16>
-  %w_l0_mlp = dsv3.use @l0.mlp : tensor<256x256xbf16, #fp8b>
+  %w_l0_mlp = dsv3.use @l0.down : tensor<256x256xbf16, #fp8b>
   %l0_m = dsv3.linear %l0_am, %w_l0_mlp site "l0.mlp" : tensor<?x256xbf16>, tensor<256x256xbf16, #fp8b> -> tensor<?x256xbf16>
   %l0_x2 = dsv3.add %l0_x1, %l0_m site "l0.out" : tensor<?x256xbf16>, tensor<?x256xbf16> -> tensor<?x256xbf16>
   %w_l1_input_norm = dsv3.use @l1.input_norm : tensor<256xbf16>
