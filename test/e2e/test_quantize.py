@@ -1,6 +1,8 @@
 """compile-model quantize: what is written is what was decided, and what runs is what was written."""
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -91,6 +93,32 @@ def test_one_step_is_the_same_as_two(tmp_path, gptq):
     weights = "weights/x86-64/rank-0.bin"
     assert (tmp_path / "one.dsv3" / weights).read_bytes() == (tmp_path / "two.dsv3" / weights).read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["one.dsv3", "two.dsv3"], "the temporary checkpoint is gone"
+
+
+def peak_kib(*command):
+    """The largest resident set of a process that must succeed."""
+    process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, errors[-2000:]
+    return usage.ru_maxrss
+
+
+def test_memory_does_not_grow_with_the_number_of_layers(tmp_path):
+    """A layer of 12 million plain parameters, 24 MiB: four more layers may cost less than one."""
+    peaks = []
+    for layers in (2, 6):
+        config = {**json.load(open(os.path.join(contract.TINY, "config.json"))), "num_hidden_layers": layers, "first_k_dense_replace": layers,
+                  "intermediate_size": 14336, "num_nextn_predict_layers": 0}
+        config.pop("quantization_config")
+        source = tmp_path / f"layers{layers}"
+        source.mkdir()
+        (source / "shape.json").write_text(json.dumps(config))
+        subprocess.run([sys.executable, os.path.join(contract.HERE, "make_checkpoint.py"), source / "shape.json", source / "model", "--fill", "random"],
+                       check=True, capture_output=True)
+        peaks.append(peak_kib(tools.path_of("compile-model"), "quantize", source / "model", "-o", source / "out", "--quant=w4a16", "--jobs=1"))
+    assert peaks[1] - peaks[0] < 24 * 1024, f"peak memory in KiB: {peaks}"
 
 
 def test_refusals(tmp_path, gptq):

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <set>
+#include <sys/mman.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -125,6 +126,14 @@ Status Quantization::startCalibration() {
   return {};
 }
 
+/// Gives back the memory of mapped data that is not read again (whole pages inside it; they would come back from the file).
+static void forget(std::string_view data) {
+  const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(data.data());
+  const uintptr_t first = (begin + page - 1) / page * page, end = (begin + data.size()) / page * page;
+  if (end > first)
+    madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
+}
+
 Status Quantization::writeLayer(int64_t layer, quantize::CheckpointWriter &writer) {
   const std::string name = "layer " + std::to_string(layer);
   LayerStates states;
@@ -155,7 +164,10 @@ Status Quantization::writeLayer(int64_t layer, quantize::CheckpointWriter &write
   taken.insert(done->taken.begin(), done->taken.end());
   stored.insert(done->stored.begin(), done->stored.end());
   report.insert(report.end(), done->report.begin(), done->report.end());
-  return writer.shard(done->tensors);
+  Status written = writer.shard(done->tensors);
+  for (const std::string &tensor : done->taken)
+    forget(model->checkpoint->find(tensor)->data());
+  return written;
 }
 
 /// Embeddings, norms, heads, and what nobody reads.

@@ -33,10 +33,11 @@ std::string tableLine(const LinearReport *first, size_t n) {
     fewest = std::min(fewest, l->tokens);
     worst = l->error > worst->error ? l : worst;
   }
+  bool alike = std::all_of(first, first + n, [&](const LinearReport &l) { return l.algorithm == first->algorithm; });
   mean.error /= double(std::max<int64_t>(1, calibrated));
   mean.tokens = calibrated;
   std::string line = format("%-16s %-26s %-30s %-12s %10s %10.2f%% %9lld", first->stack.c_str(), first->scheme.text().c_str(), activationText(*first).c_str(),
-                            std::string(name(first->algorithm)).c_str(), percent(mean, mean.error).c_str(), 100 * mean.saturation, static_cast<long long>(fewest));
+                            alike ? std::string(name(first->algorithm)).c_str() : "several", percent(mean, mean.error).c_str(), 100 * mean.saturation, static_cast<long long>(fewest));
   if (n > 1 && worst->tokens)
     line += "  worst " + worst->site + " " + percent(*worst, worst->error);
   return line + "\n";
