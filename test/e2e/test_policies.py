@@ -51,35 +51,59 @@ def kl(a, b):
     return float((np.exp(la) * (la - lb)).sum(-1).mean())
 
 
-@pytest.mark.parametrize("policy", ["w8a8", "w4a16", "w4a8-experts", "config"])
+@pytest.mark.parametrize("policy", ["w4a16", "config"])
 def test_artifact_computes_the_policy(policy, tmp_path):
-    """The compiled model against the interpreter, which quantises by the reference. Where activations are quantised a sum that
-    differs in its last bit may become another code: then the distributions are compared, against the distance to the plain model."""
+    """The compiled model against the interpreter, which quantises by the reference."""
     flags = quant_flags(policy, tmp_path)
     want = reference(tmp_path, quantised_program(tmp_path, *flags)[0])
     out = tools.compile_model(contract.TINY, str(tmp_path / "artifact"), "--dtype=f32", *SIZES, *flags)
     got = tools.forward(out, IDS)[1]["logits"]
     plain = reference(tmp_path, quantised_program(tmp_path)[0])
-    distance = kl(plain, want)
-    assert distance > 1e-5, "the policy changes nothing: the test says nothing"
-    if "a8" in policy:
-        assert kl(want, got) < 0.3 * distance
-    else:
-        tools.assert_close(got, want, contract.LOGIT_TOLERANCE, policy)
+    assert kl(plain, want) > 1e-5, "the policy changes nothing: the test says nothing"
+    tools.assert_close(got, want, contract.LOGIT_TOLERANCE, policy)
+
+
+def states(folder, checkpoint, *flags):
+    """States of the first layer: the reference's, and the artifact's."""
+    flags = ("--dtype=f32", *SIZES, r"--taps=l0\.(q_a|o|mlp)", *flags)
+    out = os.path.join(folder, "taps.safetensors")
+    tools.compile_model(checkpoint, os.path.join(folder, "none.dsv3"), *flags, "--stop-after=specialize", "--dump-after=specialize", f"--dump-dir={folder}")
+    tools.succeed("dsv3-interpret", os.path.join(folder, "specialize.mlir"), "--program=trunk_head", f"--checkpoint={checkpoint}",
+                  tools.ids_flag(IDS), "--taps", f"--taps-out={out}", "--hash-only")
+    artifact = tools.compile_model(checkpoint, os.path.join(folder, "artifact"), "--force", *flags)
+    return tools.safetensors_np.load(out), tools.forward(artifact, IDS, taps=True)[2]
+
+
+def row_error(a, b):
+    a, b = (x.reshape(len(IDS), -1).astype(np.float64) for x in (a, b))
+    return np.median(np.linalg.norm(a - b, axis=1) / np.linalg.norm(a, axis=1))
+
+
+def expect_activations(tmp_path, checkpoint, *flags):
+    """A sum that differs in its last bit may become another code, and from there on states drift apart as much as quantisation
+    itself moves them. So the first layer is compared: it must be nearer to the reference than to the plain model by far."""
+    want, got = states(tmp_path, checkpoint, *flags)
+    plain = states(tmp_path, checkpoint)[1]
+    for name in ("l0.q_a", "l0.o", "l0.mlp"):
+        near, far = row_error(want[name], got[name]), row_error(want[name], plain[name])
+        assert far > 1e-3, f"{name}: activations are not quantised"
+        assert near < 0.1 * far, f"{name}: {near} from the reference, {far} from the plain model"
+
+
+@pytest.mark.parametrize("policy", ["w8a8", "w4a8-experts"])
+def test_artifact_quantises_activations(policy, tmp_path):
+    expect_activations(tmp_path, contract.TINY, f"--quant={policy}")
 
 
 def test_what_the_checkpoint_asks(tmp_path):
     """SlimQuant: int8 activations per token, experts in int4. --quant=none leaves them plain."""
     quantize_checkpoint.convert(contract.TINY, str(tmp_path), "slimquant")
     slim = str(tmp_path / "quantised")
-    module, text = quantised_program(tmp_path, "--quant=checkpoint", checkpoint=slim)
-    assert len(re.findall(r"dsv3\.quantize", text)) > 50 and "#dsv3.quantized" not in text
-    want = reference(tmp_path, module, slim)
-    got = tools.forward(tools.compile_model(slim, str(tmp_path / "artifact"), "--dtype=f32", *SIZES, "--quant=checkpoint"), IDS)[1]["logits"]
-    plain_module, plain_text = quantised_program(tmp_path, checkpoint=slim)
+    text = quantised_program(tmp_path, "--quant=checkpoint", checkpoint=slim)[1]
+    assert len(re.findall(r"dsv3\.quantize", text)) > 30 and "#dsv3.quantized" not in text
+    plain_text = quantised_program(tmp_path, checkpoint=slim)[1]
     assert "dsv3.quantize " not in plain_text and "activation" not in plain_text
-    distance = kl(reference(tmp_path, plain_module, slim), want)
-    assert distance > 1e-5 and kl(want, got) < 0.3 * distance
+    expect_activations(tmp_path, slim, "--quant=checkpoint")
 
 
 def test_the_ir_shows_the_policy(tmp_path):

@@ -92,9 +92,10 @@ template <typename T> Array<T> Frame<T>::rounded(mlir::Type elem, Array<T> numbe
 
 template <typename T> void Frame<T>::set(mlir::Value result, Result<Array<T>> numbers) {
   auto type = llvm::cast<mlir::RankedTensorType>(result.getType());
-  Array<T> value = rounded(type.getElementType(), take(std::move(numbers)), type.getEncoding());
-  if (firstError)
+  Array<T> value = take(std::move(numbers));
+  if (firstError) // before rounding: heads that are joined share a token's scale
     value.shape = take(shapeUnder(type, value.shape));
+  value = rounded(type.getElementType(), std::move(value), type.getEncoding());
   values[result] = hold<T>(std::move(value));
 }
 

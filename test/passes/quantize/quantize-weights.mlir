@@ -10,6 +10,9 @@
 // RUN: dsv3-opt %t.programs.mlir --dsv3-stage-fuse -o %t.fused.mlir
 // RUN: dsv3-interpret %t.programs.mlir --dummy-weights --program=trunk_head --mtp --lengths=40,5 --chunk=16 --against=%t.fused.mlir | FileCheck %s --check-prefix=EQUAL
 // RUN: FileCheck %s --check-prefix=FUSED < %t.fused.mlir
+// Kernels see a token's heads as one row, with one scale.
+// RUN: dsv3-opt %t.fused.mlir --dsv3-lower-to-kernel -o %t.kernel.mlir
+// RUN: dsv3-interpret %t.programs.mlir --dummy-weights --program=trunk_head --mtp --lengths=40,5 --chunk=16 --against=%t.kernel.mlir | FileCheck %s --check-prefix=EQUAL
 // RUN: dsv3-opt %inputs/model.mlir --dsv3-make-programs="max-batch=2 prefill-chunk=32" -o %t.plain.mlir
 // RUN: not dsv3-interpret %t.plain.mlir --dummy-weights --program=trunk_head --mtp --lengths=40,5 --chunk=16 --against=%t.programs.mlir --tolerance=0.01 | FileCheck %s --check-prefix=OTHER
 
