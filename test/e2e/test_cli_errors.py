@@ -216,7 +216,7 @@ def test_dump_of_a_stage_that_does_not_run(tmp_path):
 
 @pytest.mark.parametrize("mentions,flag", [("sparc", "--target=sparc"), ("sse2", "--cpu-features=sse2"),
                                            ("nonsense", "--quant=nonsense"),
-                                           ("sm_90a alone", "--quant=fp8-block"), ("default, rtn, mse", "--quant-algo=best")])
+                                           ("default, rtn, mse", "--quant-algo=best")])
 def test_compile_unsupported(tmp_path, mentions, flag):
     refuse_compile((USAGE, UNSUPPORTED), mentions, tmp_path / "out.dsv3", flag)
     assert not os.listdir(tmp_path)

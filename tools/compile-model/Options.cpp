@@ -99,7 +99,7 @@ Status checkTargets(CommandLine &line, const Texts &texts) {
   return {};
 }
 
-Status checkQuant(const CompileOptions &options, const std::vector<std::string> &targets) {
+Status checkQuant(const CompileOptions &options) {
   if (Result<quantize::Policy> policy = quantize::Policy::builtIn(options.quant); !policy)
     return policy.error();
   if (Result<quantize::Algorithm> algorithm = quantize::parseAlgorithm(options.quantAlgo); !algorithm)
@@ -110,9 +110,6 @@ Status checkQuant(const CompileOptions &options, const std::vector<std::string> 
     if (Result<quantize::Policy> policy = quantize::Policy::read(options.quantConfig); !policy)
       return usageError("--quant-config: " + policy.error().message);
   }
-  for (const std::string &target : targets)
-    if (options.quant == "fp8-block" && target != "sm_90a")
-      return unsupportedError("--quant: fp8-block needs --target=sm_90a alone, got " + target + " as well, which has no products of FP8 and FP8");
   return {};
 }
 
@@ -155,7 +152,7 @@ Status check(CommandLine &line, const Texts &texts) {
     return usageError("--jobs: expected 1 or more, got " + std::to_string(line.compile.jobs));
   if (Status s = checkTargets(line, texts); !s)
     return s;
-  if (Status s = checkQuant(line.compile, line.targets); !s)
+  if (Status s = checkQuant(line.compile); !s)
     return s;
   if (Status s = checkKvCache(line.compile); !s)
     return s;
