@@ -27,6 +27,7 @@ EXPERTS = {"policy": "none", "config_groups": {"experts": {"targets": ["routed_e
 # name: (policy, algorithm or None for what the compiler does while packing, further flags, what the row is)
 ROWS = {
     "fp8": ("none", None, (), "FP8 weights as stored, the base of all others"),
+    "fp8-block": ("fp8-block", None, (), "FP8 weights as stored, activations FP8 per token and 128 channels"),
     "w8a8": ("w8a8", None, (), "int8 per channel, activations int8 per token"),
     "w8a8-smoothquant": ("w8a8", "smoothquant", (), "the same, SmoothQuant"),
     "w4a16-rtn": ("w4a16", "rtn", (), "all linears int4 g128, round to nearest"),
