@@ -16,7 +16,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ANCHORS = os.path.relpath(os.path.join(ROOT, "bench", "anchors", "h200.csv"))  # it stands in the results
-LISTS = ("sanitize", "small", "buckets", "rows", "sample", "dense", "dense-fp8", "dense-int8", "experts", "experts-fp8", "experts-int8", "decode", "decode-batch", "prefill")
+LISTS = ("sanitize", "small", "buckets", "rows", "sample", "dense", "dense-fp8", "dense-int8", "dense-int4", "experts", "experts-fp8", "experts-int8",
+         "experts-int4", "decode", "decode-batch", "prefill")
 CHECKED_ONLY = ("sanitize", "small", "buckets")
 
 

@@ -45,6 +45,8 @@ private:
 void addSimtEmitters(KernelRegistry &);
 /// Dense, gated and batched products on tensor cores (codegen/sm90/gemm).
 void addGemmEmitters90(KernelRegistry &);
+/// The same with int4 weights.
+void addInt4Emitters90(KernelRegistry &);
 /// Attention on tensor cores (codegen/sm90/attention).
 void addAttentionEmitters90(KernelRegistry &);
 

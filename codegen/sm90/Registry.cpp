@@ -1,7 +1,7 @@
 // The emitters of the sm_90a target. The first legal emitter of an op wins: special cases stand before general ones.
 #include "codegen/emit/Cubin.h"
 #include "codegen/sm90/EmitterBase.h"
-#include "codegen/sm90/gemm/GemmProblem.h"
+#include "codegen/sm90/gemm/Int4Weights.h"
 #include "dialects/tile/TileDialect.h"
 
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
@@ -15,7 +15,8 @@ const KernelRegistry &sm90Registry() {
     addAttentionEmitters90(r);
     addSimtEmitters(r);
     addGemmEmitters90(r);
-    r.checkStored(whyNotStored);
+    addInt4Emitters90(r);
+    r.checkStored(whyNotStored90);
     return r;
   }();
   return registry;

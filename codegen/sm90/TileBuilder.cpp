@@ -9,8 +9,8 @@ namespace dsv3::codegen {
 using Form = tile::Form;
 
 TileBuilder::TileBuilder(OpBuilder &builder, Location loc)
-    : b(loc, builder), f32(b.getF32Type()), bf16(b.getBF16Type()), f8(b.getType<Float8E4M3FNType>()), i32(b.getI32Type()),
-      i8(b.getI8Type()), i1(b.getI1Type()), scalars(LLVM::LLVMPointerType::get(b.getContext(), 1)) {}
+    : b(loc, builder), f32(b.getF32Type()), bf16(b.getBF16Type()), f8(b.getType<Float8E4M3FNType>()), i32(b.getI32Type()), i8(b.getI8Type()),
+      i4(b.getIntegerType(4)), i1(b.getI1Type()), scalars(LLVM::LLVMPointerType::get(b.getContext(), 1)) {}
 
 //===-- Types -------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ tile::BufType TileBuilder::swizzled(ArrayRef<int64_t> shape, Type elem, int64_t 
   return tile::BufType::get(b.getContext(), shape, elem, tile::LayoutAttr::get(b.getContext(), tile::SmemKind::Swizzle, bits, base, shift));
 }
 
-tile::BufType TileBuilder::fragBuf(ArrayRef<int64_t> shape, Type elem) const {
-  auto layout = tile::LayoutAttr::get(b.getContext(), tile::SmemKind::Frag, int64_t(tile::FragKind::Acc), 0, 0);
+tile::BufType TileBuilder::fragBuf(ArrayRef<int64_t> shape, Type elem, tile::FragKind kind) const {
+  auto layout = tile::LayoutAttr::get(b.getContext(), tile::SmemKind::Frag, int64_t(kind), 0, 0);
   return tile::BufType::get(b.getContext(), shape, elem, layout);
 }
 
@@ -34,7 +34,7 @@ tile::TmaType TileBuilder::tma(Type elem, ArrayRef<int64_t> box, tile::SmemKind 
 }
 
 tile::GmemType TileBuilder::gmem(ArrayRef<int64_t> shape, Type elem) const { return tile::GmemType::get(shape, elem); }
-RankedTensorType TileBuilder::frag(int64_t cols, Type elem) const { return fragment(tile::FragKind::Acc, {64, cols}, elem); }
+RankedTensorType TileBuilder::frag(int64_t cols, Type elem, tile::FragKind kind) const { return fragment(kind, {64, cols}, elem); }
 RankedTensorType TileBuilder::row(Type elem) const { return fragment(tile::FragKind::Row, {64}, elem); }
 RankedTensorType TileBuilder::col(int64_t cols, Type elem) const { return fragment(tile::FragKind::Col, {cols}, elem); }
 RankedTensorType TileBuilder::quad(Type elem) const { return fragment(tile::FragKind::Quad, {64, 4}, elem); }
@@ -243,6 +243,10 @@ Value TileBuilder::await(Value accOrToken, bool reads) {
 }
 
 Value TileBuilder::reduce(tile::Combine kind, Value source, Type type) { return tile::ReduceOp::create(b, type, kind, source, 1); }
+Value TileBuilder::reduceRows(tile::Combine kind, Value source, int64_t over, Value via) {
+  auto type = mlir::cast<RankedTensorType>(source.getType());
+  return tile::ReduceRowsOp::create(b, col(type.getDimSize(1), type.getElementType()), kind, source, over, via);
+}
 Value TileBuilder::bcast(Value source, Type type) { return tile::BcastOp::create(b, type, source); }
 Value TileBuilder::iota(int64_t dim, Type type) { return tile::IotaOp::create(b, type, dim); }
 
@@ -254,7 +258,7 @@ Value TileBuilder::slice(Value frag, Num column, int64_t columns) {
                                fold(column));
 }
 
-Value TileBuilder::expand(Value frag, Type type) { return tile::ExpandOp::create(b, type, frag); }
+Value TileBuilder::expand(Value frag, Type type, Value zero) { return tile::ExpandOp::create(b, type, frag, zero); }
 Value TileBuilder::clusterSum(Value frag, Value via, int64_t cols) {
   return tile::ClusterSumOp::create(b, this->frag(cols, getElementTypeOrSelf(frag.getType())), frag, via);
 }

@@ -41,20 +41,20 @@ public:
   TileBuilder(mlir::OpBuilder &builder, mlir::Location loc);
 
   mlir::ImplicitLocOpBuilder b; ///< for ops without a short form here
-  const Type f32, bf16, f8, i32, i8, i1, scalars; ///< `scalars`: the type of a kernel's first parameter
+  const Type f32, bf16, f8, i32, i8, i4, i1, scalars; ///< `scalars`: the type of a kernel's first parameter
 
   //===-- Types -----------------------------------------------------------===//
 
   tile::BufType buf(llvm::ArrayRef<int64_t> shape, Type elem, tile::SmemKind kind = tile::SmemKind::Sw128) const;
   /// Row-major with address bits exchanged: swizzle<B, M, S>.
   tile::BufType swizzled(llvm::ArrayRef<int64_t> shape, Type elem, int64_t bits, int64_t base, int64_t shift) const;
-  /// A buffer in the register order of an accumulator fragment.
-  tile::BufType fragBuf(llvm::ArrayRef<int64_t> shape, Type elem) const;
+  /// A buffer in the register order of a fragment, an accumulator's by default.
+  tile::BufType fragBuf(llvm::ArrayRef<int64_t> shape, Type elem, tile::FragKind kind = tile::FragKind::Acc) const;
   /// A tensor map with `?` in every dim: the host describes the extents.
   tile::TmaType tma(Type elem, llvm::ArrayRef<int64_t> box, tile::SmemKind kind = tile::SmemKind::Sw128) const;
   tile::GmemType gmem(llvm::ArrayRef<int64_t> shape, Type elem) const;
   tile::AccType acc(int64_t cols, Type elem) const { return tile::AccType::get(64, cols, elem); }
-  mlir::RankedTensorType frag(int64_t cols, Type elem) const; ///< 64 x cols, `acc`
+  mlir::RankedTensorType frag(int64_t cols, Type elem, tile::FragKind kind = tile::FragKind::Acc) const; ///< 64 x cols
   mlir::RankedTensorType row(Type elem) const;                ///< 64, `row`
   mlir::RankedTensorType col(int64_t cols, Type elem) const;  ///< cols, `col`
   mlir::RankedTensorType quad(Type elem) const;               ///< 64 x 4, `quad`
@@ -128,10 +128,12 @@ public:
   /// A tensor, or null for a token.
   Value await(Value accOrToken, bool reads = false);
   Value reduce(tile::Combine kind, Value source, Type type);
+  /// Over the rows of `over` neighbouring warpgroups, a `col` fragment for all of them.
+  Value reduceRows(tile::Combine kind, Value source, int64_t over, Value via);
   Value bcast(Value source, Type type);
   Value iota(int64_t dim, Type type);
   Value slice(Value frag, Num column, int64_t columns);
-  Value expand(Value frag, Type type);
+  Value expand(Value frag, Type type, Value zero = {}); ///< `zero`: taken off per row
   Value any(Value mask);
   /// This block's columns, `cols` of them, of the sum over the cluster, ranks ascending.
   Value clusterSum(Value frag, Value via, int64_t cols);

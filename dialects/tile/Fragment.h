@@ -7,7 +7,7 @@
 
 namespace dsv3::tile {
 
-enum class FragKind { Acc, OpA, OpA4, Row, Col, Quad, Lin };
+enum class FragKind { Acc, OpA, OpA4, Acc4, Row, Col, Quad, Lin };
 
 /// Keyword of a kind in the IR: "acc", "opA", ...
 const char *fragName(FragKind kind);

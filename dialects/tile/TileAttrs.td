@@ -50,7 +50,9 @@ def Tile_FragAttr : Tile_Attr<"Frag", "frag", [DeclareAttrInterfaceMethods<Verif
     - `opA` (64 x N, 8-bit, N a multiple of 32): wgmma's A. Register 16b + 4(h + 2c) + i holds row 16w + l/4 + 8h,
       column 32b + 16c + 4(l%4) + i.
     - `opA4` (64 x N, i4, N a multiple of 32): packed so that `expand` is two ands and a shift. Nibble 8(2b + c) + 2i + p
-      holds row 16w + l/4 + 8(1 - p), column 32b + 16c + 4(l%4) + i.
+      holds row 16w + l/4 + 8p, column 32b + 16c + 4(l%4) + i.
+    - `acc4` (64 x N, i4, N a multiple of 16): packed so that `expand` yields pairs of 16 bits. Nibble 8b + 4i + 2c + h holds
+      row 16w + l/4 + 8h, column 16b + 8c + 2(l%4) + i.
     - `row` (64), `col` (N): a value per row, the same in the four threads of a quad; a value per column, the same in all
       rows. `quad` (64 x 4): a row's four per-thread partial values.
     - `lin<vec, threads>` (any shape): vectors of `vec` elements of the row-major order, dealt to threads in turn.

@@ -141,9 +141,28 @@ LogicalResult ExpandOp::verify() {
   RankedTensorType from = tensor(getSource()), to = tensor(getResult());
   Type a = from.getElementType(), b = to.getElementType();
   bool four = a.isInteger(4) && b.isInteger(8) && kindOf(from) == FragKind::OpA4 && kindOf(to) == FragKind::OpA;
+  bool pairs = a.isInteger(4) && b.isBF16() && kindOf(from) == FragKind::Acc4 && kindOf(to) == FragKind::Acc;
   bool eight = isa<Float8E4M3FNType>(a) && b.isBF16() && kindOf(from) == FragKind::Acc && kindOf(to) == FragKind::Acc;
-  if ((!four && !eight) || from.getShape() != to.getShape())
-    return emitOpError() << "T35: expected i4 opA4 to i8 opA, or f8E4M3FN acc to bf16 acc, of one shape, got " << from << " to " << to;
+  if ((!four && !pairs && !eight) || from.getShape() != to.getShape())
+    return emitOpError() << "T35: expected i4 opA4 to i8 opA, i4 acc4 to bf16 acc, or f8E4M3FN acc to bf16 acc, of one shape, got " << from << " to " << to;
+  RankedTensorType zero = getZero() ? tensor(getZero()) : RankedTensorType();
+  if (zero && (!pairs || kindOf(zero) != FragKind::Row || !zero.getElementType().isF32()))
+    return emitOpError() << "T35: expected f32 row to take from i4 acc4, got " << zero << " from " << from;
+  return success();
+}
+
+LogicalResult ReduceRowsOp::verify() {
+  RankedTensorType from = tensor(getSource()), to = tensor(getResult());
+  BufType via = getVia().getType();
+  if (kindOf(from) != FragKind::Acc || kindOf(to) != FragKind::Col || !from.getElementType().isF32() || !to.getElementType().isF32() ||
+      from.getDimSize(1) != to.getDimSize(0))
+    return emitOpError() << "T39: expected f32 acc to f32 col of the same columns, got " << from << " to " << to;
+  auto role = (*this)->getParentOfType<RoleOp>();
+  int64_t warpgroups = role ? int64_t(role.getWarpgroups()) : 0, over = int64_t(getOver());
+  if (over < 1 || !warpgroups || warpgroups % over)
+    return emitOpError() << "T39: expected a number that divides the role's " << warpgroups << " warpgroups, got " << over;
+  if (via.getShape() != ArrayRef<int64_t>{4 * warpgroups, from.getDimSize(1)} || !via.getElement().isF32() || via.getLayout().getKind() != SmemKind::Linear)
+    return emitOpError() << "T39: expected a row-major buffer of " << 4 * warpgroups << "x" << from.getDimSize(1) << " f32, got " << via;
   return success();
 }
 

@@ -78,11 +78,12 @@ def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
 def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
   let summary = "Packed weights to a register operand";
   let description = [{
-    T35. i4 `opA4` -> i8 `opA`: 16 times the value (the 1/16 belongs in a scale). f8E4M3FN `acc` -> bf16 `acc`: the value, exactly.
+    T35. i4 `opA4` -> i8 `opA`: 16 times the value (the 1/16 belongs in a scale). i4 `acc4` -> bf16 `acc` and f8E4M3FN `acc` -> bf16
+    `acc`: the value, exactly. `less %z` (i4 to bf16): less a whole number per row, -16 to 16.
   }];
-  let arguments = (ins Tile_Frag:$source);
+  let arguments = (ins Tile_Frag:$source, Optional<Tile_Frag>:$zero);
   let results = (outs Tile_Frag:$result);
-  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` qualified(type($result))";
+  let assemblyFormat = "$source (`less` $zero^ `:` qualified(type($zero)) `,`)? attr-dict `:` qualified(type($source)) `->` qualified(type($result))";
 }
 
 def Tile_AnyOp : Tile_Op<"any", [Pure]> {
@@ -94,6 +95,19 @@ def Tile_AnyOp : Tile_Op<"any", [Pure]> {
   let arguments = (ins Tile_Frag:$mask);
   let results = (outs I1:$result);
   let assemblyFormat = "$mask attr-dict `:` qualified(type($mask))";
+}
+
+def Tile_ReduceRowsOp : Tile_Op<"reduce_rows"> {
+  let summary = "Reduces fragments of neighbouring warpgroups along their rows";
+  let description = [{
+    `%m = reduce_rows max %f over 2 via %b : !F, !B -> !C`: per column, over the 64 * 2 rows that warpgroups g and g + 1 of the role
+    hold (g a multiple of 2), the same value for both. `via`: 4 rows of N columns per warpgroup of the role, row-major, for this op
+    alone; the warpgroups wait for each other. T39: f32 `acc` to f32 `col` of the same columns, `over` divides the role's
+    warpgroups. The order is fixed: rows l / 4 and l / 4 + 8 of a thread, lane xor 4, 8, 16, then warps ascending.
+  }];
+  let arguments = (ins Tile_Combine:$kind, Tile_Frag:$source, I64Attr:$over, Tile_Buf:$via);
+  let results = (outs Tile_Frag:$result);
+  let assemblyFormat = "$kind $source `over` $over `via` $via attr-dict `:` qualified(type($source)) `,` qualified(type($via)) `->` qualified(type($result))";
 }
 
 def Tile_ClusterSumOp : Tile_Op<"cluster_sum"> {

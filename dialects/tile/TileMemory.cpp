@@ -188,7 +188,7 @@ LogicalResult verifyAccess(Operation *op, BufType buf, Type value, bool trans) {
     return op->emitOpError() << "T30: expected a buffer of " << tensor << (trans ? " transposed" : "") << ", got " << buf;
   FragKind kind = getFrag(value).getKind();
   bool order = buf.getLayout().getKind() == SmemKind::Frag;
-  if ((order && (trans || FragKind(buf.getLayout().getA()) != kind)) || (kind == FragKind::OpA4 && !order))
+  if ((order && (trans || FragKind(buf.getLayout().getA()) != kind)) || ((kind == FragKind::OpA4 || kind == FragKind::Acc4) && !order))
     return op->emitOpError() << "T30: expected a buffer of layout frag<" << fragName(kind) << ">, got " << buf;
   return success();
 }

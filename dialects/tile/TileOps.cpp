@@ -148,8 +148,9 @@ LogicalResult ListOp::verify() {
 LogicalResult GroupsOp::verify() {
   if (failed(expectI32(*this, "offsets", getOffsets().getType(), 1)))
     return failure();
-  if (getFields().size() != 4)
-    return emitOpError() << "T5: expected 4 fields (group, rows, first row, first column), got " << getFields().size();
+  auto kernel = (*this)->getParentOfType<KernelOp>();
+  if (getFields().size() != 4 && !(getFields().size() == 5 && kernel && kernel.getCluster() > 1))
+    return emitOpError() << "T5: expected 4 fields (group, rows, first row, first column; in a cluster also the rank), got " << getFields().size();
   if (int64_t(getRows()) < 1 || int64_t(getTile()) < 1 || int64_t(getMax()) < 1)
     return emitOpError() << "expected rows, tile and max of 1 or more";
   return success();

@@ -89,7 +89,8 @@ def Tile_GroupsOp : Tile_WorkOp<"groups"> {
     `%w = groups %off experts(%E) rows 16 cols(%N, 128) max 512 -> (e, cnt, row0, n) : !tile.gmem<?xi32>`. Group e is rows
     off[e] up to off[e + 1]. Items are (group, tile of `tile` columns, tile of at most `rows` rows), the last innermost; each CTA
     builds the list of row tiles in shared memory by a prefix sum (at most `max` row tiles, 16 bytes each), then takes item
-    ctaid, + nctaid, ... Fields: group, rows in this tile, first row, first column.
+    ctaid, + nctaid, ... Fields: group, rows in this tile, first row, first column; in a kernel with a cluster maybe a fifth,
+    the block's rank: then the blocks of a cluster share an item.
   }];
   let arguments = (ins Tile_Gmem:$offsets, I32:$experts, I64Attr:$rows, I32:$cols, I64Attr:$tile, I64Attr:$max, StrArrayAttr:$fields);
   let assemblyFormat = "$offsets `experts` `(` $experts `)` `rows` $rows `cols` `(` $cols `,` $tile `)` `max` $max `->` custom<Fields>($fields) attr-dict `:` qualified(type($offsets))";

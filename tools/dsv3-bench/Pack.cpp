@@ -21,8 +21,11 @@ std::string nameOf(Role role) {
 //===-- Writing -----------------------------------------------------------===//
 
 OrderedJson write(const Part &p) {
-  return {{"name", p.name},     {"dtype", safetensorsName(p.elem)},  {"offset", p.offset},
-          {"bytes", p.bytes},   {"outer_stride", p.outerStride},     {"layout", p.layout}};
+  OrderedJson json = {{"name", p.name},     {"dtype", safetensorsName(p.elem)},  {"offset", p.offset},
+                      {"bytes", p.bytes},   {"outer_stride", p.outerStride},     {"layout", p.layout}};
+  if (p.nibbles)
+    json["nibbles"] = true;
+  return json;
 }
 
 OrderedJson write(const Buffer &b) {
@@ -130,7 +133,8 @@ private:
 
 Result<Part> readPart(const Json &json, const std::string &where) {
   Reader r(json, where);
-  Part p{r.text("name"), r.dtype("dtype"), r.number("offset"), r.number("bytes"), r.number("outer_stride"), r.text("layout")};
+  Part p{r.text("name"), r.dtype("dtype"), r.number("offset"), r.number("bytes"), r.number("outer_stride"), r.text("layout"),
+         r.has("nibbles") && r.flag("nibbles")};
   return r.error.message.empty() ? Result<Part>(p) : r.error;
 }
 

@@ -30,6 +30,7 @@ struct Part {
   int64_t offset = 0, bytes = 0; ///< in the weight
   int64_t outerStride = 0;       ///< bytes between entries of the leading dims that the layout does not name; 0: none
   std::string layout;            ///< "(n, k) -> [n, k]": indices of the data, also for scales
+  bool nibbles = false;          ///< elements are I8 of 4 bits, two a byte, that of an even place in its low half
 };
 
 struct Buffer {

@@ -42,6 +42,16 @@ Normal::Normal(DType stored, double mean, double deviation) {
   }
 }
 
+Normal Normal::integers(int low, int high) {
+  Normal n;
+  for (size_t i = 0; i < n.values.size(); ++i) {
+    int v = low + int(i) % (high - low + 1);
+    n.values[i] = float(v);
+    n.codes[i] = uint8_t(v);
+  }
+  return n;
+}
+
 void parallelFor(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)> &body) {
   int64_t parts = std::max<int64_t>(1, std::min<int64_t>(n / std::max<int64_t>(1, grain), int64_t(std::thread::hardware_concurrency())));
   std::vector<std::thread> threads;

@@ -26,12 +26,15 @@ uint64_t seedOf(std::string_view name);
 class Normal {
 public:
   Normal(DType stored, double mean, double deviation);
+  /// Integers from `low` to `high`, all about equally likely, as I8.
+  static Normal integers(int low, int high);
   /// What is stored for index `i` of stream `seed`, as a number (of an fp8 type: without its scale).
   float value(uint64_t seed, uint64_t i) const { return values[mix(seed, i) & 4095]; }
   /// The same as bits of the stored type.
   uint32_t code(uint64_t seed, uint64_t i) const { return codes[mix(seed, i) & 4095]; }
 
 private:
+  Normal() = default;
   std::array<float, 4096> values;
   std::array<uint32_t, 4096> codes;
 };

@@ -5,10 +5,12 @@
 // `sweep` multiplies an entry by the values of its keys; `{key}` in `anchor` stands for the value. Common keys:
 //   name    prefix of the case's name; the op and the swept values follow
 //   m       row capacity (default: the rows the sequences need); `rows` fewer rows than that (default m)
-//   x w out types: bf16, f32, fp8 (1 x 128 blocks, of weights 128 x 128), int8 (a scale per row), int8x128; default bf16
+//   x w out types: bf16, f32, fp8 (1 x 128 blocks, of weights 128 x 128), int8 (a scale per row), int8x128, int4,
+//           int4x128; default bf16
 //   phase   "decode" or "prefill"; default: decode up to 256 rows
 //   lens, past   new tokens and cached tokens per sequence (a number or a list); attn_decode: `batch`, `ctx`
 //   seed    of the routing
+//   schedule     numbers that replace those of the kernel's schedule, to compare candidates
 // and the sizes that the op needs: codegen reads them in compile-model (CaseOps.cpp).
 #pragma once
 

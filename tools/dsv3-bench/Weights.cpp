@@ -59,7 +59,10 @@ Result<RandomWeight> RandomWeight::make(const Buffer &buffer, uint64_t seed, con
   RandomWeight w(buffer, seed);
   // Codes of a quantised weight fill their range, as scales of absmax / 448 or 127 make them; the scales bring the deviation.
   const double ofCodes = buffer.parts[0].elem == DType::I8 ? 32 : 100;
-  w.numbers.emplace(buffer.parts[0].elem, buffer.block.empty() ? spread.mean : 0, buffer.block.empty() ? spread.deviation : ofCodes);
+  if (buffer.parts[0].nibbles)
+    w.numbers = Normal::integers(-8, 7);
+  else
+    w.numbers.emplace(buffer.parts[0].elem, buffer.block.empty() ? spread.mean : 0, buffer.block.empty() ? spread.deviation : ofCodes);
   for (const Part &part : buffer.parts) {
     Result<Layout> layout = Layout::parse(part.layout);
     if (!layout)
@@ -105,7 +108,8 @@ float RandomWeight::scale(int64_t row, int64_t col) const {
   int64_t n = buffer->shape.size() < 2 ? 1 : buffer->shape[buffer->shape.size() - 2];
   int64_t entry = row / n, perRow = (cols() + buffer->block[1] - 1) / buffer->block[1], perEntry = (n + buffer->block[0] - 1) / buffer->block[0];
   uint64_t block = uint64_t((entry * perEntry + row % n / buffer->block[0]) * perRow + col / buffer->block[1]);
-  return 0.0002f * (1.0f + float(mix(seed ^ 0x5ca1e, block) & 1023) / 1023.0f);
+  float least = buffer->parts[0].nibbles ? 0.005f : 0.0002f; // codes are at most 7, 127 or 448
+  return least * (1.0f + float(mix(seed ^ 0x5ca1e, block) & 1023) / 1023.0f);
 }
 
 double RandomWeight::value(int64_t row, int64_t col) const {
@@ -137,7 +141,12 @@ void RandomWeight::packPart(const Part &part, const Layout &layout, uint8_t *out
       uint8_t *entry = out + row / innerRows * part.outerStride;
       int64_t first = places.first(n);
       for (int64_t col = 0; col < cols(); col += colStep) {
-        uint8_t *at = entry + size_t(places.of(n, first, col)) * size;
+        int64_t place = places.of(n, first, col);
+        if (part.nibbles) { // another thread may write the other half
+          __atomic_fetch_or(entry + place / 2, uint8_t((code(row, col) & 15) << (place % 2 * 4)), __ATOMIC_RELAXED);
+          continue;
+        }
+        uint8_t *at = entry + size_t(place) * size;
         if (scales) {
           float s = scale(row, col);
           std::memcpy(at, &s, sizeof s);

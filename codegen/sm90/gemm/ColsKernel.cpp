@@ -10,7 +10,7 @@ namespace dsv3::codegen {
 /// does not depend on the schedule.
 static constexpr int64_t kUnit = 128;
 
-bool ColsSpec::staged() const { return outElem.isBF16() && n % 64 == 0 && outPitch % 8 == 0; }
+bool ColsSpec::staged() const { return !plainStores && outElem.isBF16() && n % 64 == 0 && outPitch % 8 == 0; }
 
 int64_t sharedBytes(const ColsSpec &spec) {
   const ColsSchedule &s = spec.schedule;
@@ -33,16 +33,16 @@ void ColsKernel::build(StringRef symbol) {
     takeParams(ArrayRef<Value>(args).drop_front());
     SmallVector<Type> bufs(size_t(spec.weights), wBuf);
     bufs.push_back(xBuf);
-    // Weights that are loaded to registers are read by every warp, others by wgmma alone.
-    ring = k.ring("wx", s.stages, bufs, {"mma"}, expands() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
+    llvm::append_range(bufs, moreBuffers());
+    ring = k.ring("wx", s.stages, bufs, {"mma"}, loadsWeights() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
     for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i) // partial sums
-      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.summed() * s.split}, spec.operands == Operands::Int8 ? k.i32 : k.f32)));
+      exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.summed() * s.split}, exchangeElem())));
     if (spec.staged())
       stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
     allocate();
     work = makeWork(args[0]);
-    k.producer("load", producerRegs(), [&] { load(); });
-    k.consumers("mma", s.warpgroups, consumerRegs(), [&](Value g) { consume(g); });
+    k.producer("load", producerRegs(s), [&] { load(); });
+    k.consumers("mma", s.warpgroups, consumerRegs(s), [&](Value g) { consume(g); });
   });
 }
 
@@ -61,18 +61,24 @@ void ColsKernel::addWeightParams(SmallVectorImpl<Type> &types, bool stacked) {
 }
 
 // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
-int64_t ColsKernel::producerRegs() const { return s.warpgroups == 1 ? 0 : s.warpgroups == 3 ? (s.split > 1 ? 56 : 40) : s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40; }
-int64_t ColsKernel::consumerRegs() const {
+int64_t producerRegs(const ColsSchedule &s) {
+  if (s.warpgroups == 1)
+    return 0;
+  return s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40;
+}
+int64_t consumerRegs(const ColsSchedule &s) {
   bool cluster = s.split > 1;
   return s.warpgroups == 1 ? 0 : s.warpgroups == 3 ? 152 : s.warpgroups == 4 ? (cluster ? 104 : 112) : (cluster ? 224 : 232);
 }
+
+int64_t ColsKernel::unit() const { return kUnit; }
 
 /// [from, to) of the item's part: whole units, the last part ends at K.
 std::pair<Num, Num> ColsKernel::range(const ColsItem &item) {
   if (!item.part)
     return {0, spec.k};
-  int64_t units = (spec.k + kUnit - 1) / kUnit;
-  auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), s.split), kUnit); };
+  int64_t units = (spec.k + unit() - 1) / unit();
+  auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), s.split), unit()); };
   return {bound(item.part), k.min(bound(k.add(item.part, 1)), spec.k)};
 }
 
@@ -92,7 +98,8 @@ Value ColsKernel::loadItem(const ColsItem &item, Value slot) {
     k.fill(v[0], [&](Values buf) {
       for (int64_t i = 0; i < spec.weights; ++i)
         copyWeight(i, item, kk, buf[size_t(i)]);
-      copyRows(item, kk, buf.back());
+      copyRows(item, kk, buf[size_t(spec.weights)]);
+      copyMore(item, kk, ArrayRef<Value>(buf).drop_front(size_t(spec.weights) + 1));
     });
     return Values{k.next(v[0])};
   })[0];
@@ -123,11 +130,16 @@ Value ColsKernel::weightBlock(const ColsItem &item, Value g) {
 void ColsKernel::consume(Value g) {
   k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
     ColsItem it = item(at);
+    begin(it, g);
     Values scales = spec.operands == Operands::Int8 ? readScales(it, g) : Values();
-    Values r = promotes(spec.operands) ? multiplyScaled(it, g, v[0]) : multiply(it, g, v[0]);
+    Values r = multiplyItem(it, g, v[0]);
     finish(it, g, Values(ArrayRef<Value>(r).drop_front()), scales);
     return Values{r[0]};
   });
+}
+
+Values ColsKernel::multiplyItem(const ColsItem &item, Value g, Value slot) {
+  return promotes(spec.operands) ? multiplyScaled(item, g, slot) : multiply(item, g, slot);
 }
 
 /// The next slot and the sums of every weight, from shared memory, as they are. The k-block before is awaited and released while
@@ -239,6 +251,8 @@ void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Val
       sum = k.mul(k.toFloat(sum), k.mul(k.bcast(scales.back(), type), k.bcast(scales[i], type)));
     }
   auto [row, rows] = shareOf(item);
+  for (auto [i, sum] : llvm::enumerate(sums))
+    sum = scaled(sum, int64_t(i), row, rows);
   store(k.cast(spec.weights == 2 ? gatedProduct(k, sums[0], sums[1], spec.via) : sums[0], spec.outElem), item, g, row, rows);
 }
 
@@ -248,6 +262,19 @@ void ColsKernel::writeRows(Value value, Value out, Value row, Value column, Valu
   int64_t all = cast<RankedTensorType>(value.getType()).getDimSize(1), piece = std::min(all, s.stagedTokens());
   for (int64_t c = 0; c < all; c += piece)
     k.write(k.slice(value, c, piece), out, {k.add(row, c), column}, k.sub(rows, c), cols, /*trans=*/true, stage);
+}
+
+void ColsKernel::writeItem(Value value, Value out, const ColsItem &item, Value g, Value row, Value rows) {
+  Value n = k.add(item.n, k.mul(g, 64)), column = item.column ? k.add(item.column, n) : n, cols;
+  if (spec.n % 64) // an edge cuts a warpgroup's rows
+    cols = k.sub(k.ci(spec.n), n);
+  else
+    rows = presentRows(item, g, rows);
+  writeRows(value, out, row, column, rows, cols);
+}
+
+Value ColsKernel::presentRows(const ColsItem &item, Value g, Value rows) {
+  return spec.n % s.bm() ? k.select(k.lt(k.add(item.n, k.mul(g, 64)), spec.n), rows, k.ci(0)) : rows;
 }
 
 //===-- Products over plain rows --------------------------------------------===//
@@ -306,12 +333,7 @@ private:
   }
 
   void store(Value value, const ColsItem &item, Value g, Value row, Value rows) override {
-    Value n = k.add(item.n, k.mul(g, 64)), column = item.column ? k.add(item.column, n) : n, cols;
-    if (spec.n % 64) // an edge cuts a warpgroup's rows
-      cols = k.sub(k.ci(spec.n), n);
-    else if (spec.n % s.bm()) // a warpgroup past the last weight row
-      rows = k.select(k.lt(n, spec.n), rows, k.ci(0));
-    writeRows(value, out, row, column, rows, cols);
+    writeItem(value, out, item, g, row, rows);
   }
 
   const ColsSource &source;
@@ -358,11 +380,16 @@ ColsSource groupedColsSource(TileBuilder &k, const ColsSpec &spec, int64_t exper
   source.params = {k.gmem({ShapedType::kDynamic}, k.i32)};
   source.work = [&spec, experts](TileBuilder &k, Value, ValueRange offsets) {
     const ColsSchedule &s = spec.schedule;
-    return k.groups(offsets[0], k.ci(experts), s.tokens, k.ci(spec.n), s.bm(), spec.rowTiles, {"expert", "rows", "row", "n"});
+    SmallVector<StringRef> fields{"expert", "rows", "row", "n"};
+    if (s.split > 1)
+      fields.push_back("part");
+    return k.groups(offsets[0], k.ci(experts), s.tokens, k.ci(spec.n), s.bm(), spec.rowTiles, fields);
   };
   source.item = [](TileBuilder &, ValueRange at) {
     ColsItem item;
     item.stack = at[0], item.rows = at[1], item.row = at[2], item.n = at[3];
+    if (at.size() > 4)
+      item.part = at[4];
     return item;
   };
   return source;

@@ -23,6 +23,7 @@ struct ColsSpec {
   mlir::Type via;           ///< gated: what both products are rounded to first
   int64_t outPitch = 0;     ///< elements
   int64_t rowTiles = 0;     ///< rows of experts: tiles at most; else 0
+  bool plainStores = false; ///< never staged
 
   int64_t kBlocks() const { return (k + 127) / 128; } ///< of 128 k
   int64_t nBlocks() const { return (n + 63) / 64; }
@@ -64,16 +65,29 @@ protected:
   virtual ColsItem item(llvm::ArrayRef<Value> fields) = 0;
   /// More shared memory than rings and the epilogue's.
   virtual void allocate() {}
+  /// What a stage holds behind the weights and x.
+  virtual llvm::SmallVector<Type> moreBuffers() { return {}; }
+  /// Whether consumers load weights to registers: then every warp frees a stage, else wgmma alone reads it.
+  virtual bool loadsWeights() const { return expands(); }
 
   // The copying thread. `prepare` is called once an item, in front of its loop over K.
   virtual void prepare(const ColsItem &) {}
   virtual void copyRows(const ColsItem &item, Value kk, Value dest) = 0;
   virtual void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) = 0;
+  virtual void copyMore(const ColsItem &, Value /*kk*/, llvm::ArrayRef<Value> /*dest*/) {}
   /// Fills the ring with K of an item, from `slot` on; returns the next slot.
   virtual Value loadItem(const ColsItem &item, Value slot);
 
-  // A consumer. The scale of a warpgroup's weight rows and 128 k; of int8 a `row` fragment for all of K.
-  virtual Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) = 0;
+  // A consumer. `begin` is called once an item, in front of the product.
+  virtual void begin(const ColsItem &, Value /*g*/) {}
+  /// The next slot and the sums of every weight.
+  virtual Values multiplyItem(const ColsItem &item, Value g, Value slot);
+  /// What blocks of a cluster exchange.
+  virtual Type exchangeElem() const { return spec.operands == Operands::Int8 ? k.i32 : k.f32; }
+  /// What a sum over all of K stands for; `row` and `rows` are those of its columns.
+  virtual Value scaled(Value sum, int64_t /*weight*/, Value /*row*/, Value /*rows*/) { return sum; }
+  /// The scale of a warpgroup's weight rows and 128 k; of int8 a `row` fragment for all of K.
+  virtual Value readScale(int64_t /*i*/, const ColsItem &, Value /*g*/, Value /*kBlock*/) { return {}; }
   /// The scales of x's rows [row, row + rows) and 128 k, a `col` fragment of `tokens`, where x is scaled.
   virtual Value readRowScales(Value row, Value rows, int64_t tokens, Value kBlock) { return {}; }
   /// Stores a tile: rows of y are columns of `value`, `rows` of them exist.
@@ -81,6 +95,8 @@ protected:
 
   // What overriding steps are made of.
   std::pair<Num, Num> range(const ColsItem &item);
+  /// Parts of a split begin at multiples of it.
+  virtual int64_t unit() const;
   /// bf16 rows by tensor map, with the item's entry of stacked ones.
   void copyTile(Value map, Value stack, Value row, Value kk, Value dest);
   /// Expanded FP8: the blocks of all warpgroups.
@@ -93,6 +109,10 @@ protected:
   void addWeightParams(llvm::SmallVectorImpl<Type> &types, bool stacked);
   /// Writes columns [0, n) of `value` as rows of `out`, 16 bytes at a time if `spec.staged()`.
   void writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols);
+  /// The same where y's columns are the item's weight rows: what lies past the last of them is left out.
+  void writeItem(Value value, Value out, const ColsItem &item, Value g, Value row, Value rows);
+  /// `rows`, or none for a warpgroup past the last weight row.
+  Value presentRows(const ColsItem &item, Value g, Value rows);
 
   TileBuilder &k;
   const ColsSpec &spec;
@@ -100,8 +120,6 @@ protected:
   tile::BufType xBuf, wBuf;
 
 private:
-  int64_t producerRegs() const;
-  int64_t consumerRegs() const;
   void load();
   void consume(Value g);
   Values multiply(const ColsItem &item, Value g, Value slot);
@@ -123,6 +141,10 @@ private:
 
 /// Dynamic shared memory of such a kernel.
 int64_t sharedBytes(const ColsSpec &spec);
+
+/// The registers of a role, 0 as the launch has them.
+int64_t producerRegs(const ColsSchedule &);
+int64_t consumerRegs(const ColsSchedule &);
 
 /// Where items of products over plain rows come from: a source for dense and batched products, another for groups.
 struct ColsSource {

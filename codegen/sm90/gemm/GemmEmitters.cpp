@@ -1,7 +1,7 @@
 // Dense, gated, batched and grouped products: which kernel, which tile, which parameters.
 #include "codegen/sm90/EmitterBase.h"
 #include "codegen/sm90/gemm/ColsKernel.h"
-#include "codegen/sm90/gemm/GemmProblem.h"
+#include "codegen/sm90/gemm/Int4Weights.h"
 #include "codegen/sm90/gemm/KvExpandKernel.h"
 #include "codegen/sm90/gemm/RowsKernel.h"
 #include "codegen/targets/RowClass.h"
@@ -17,7 +17,11 @@ class GemmEmitter : public Sm90Emitter {
 public:
   using Sm90Emitter::Sm90Emitter;
 
-  std::string whyIllegal(Operation *op) const override { return GemmProblem(op).whyIllegal(); }
+  std::string whyIllegal(Operation *op) const override {
+    if (std::string why = whyInt4(op); !why.empty())
+      return why;
+    return GemmProblem(op).whyIllegal();
+  }
   kernel::NumericsAttr numerics(Operation *op) const override {
     MLIRContext *ctx = op->getContext();
     GemmProblem p(op);
@@ -40,6 +44,14 @@ public:
   }
 
 protected:
+  /// Empty unless weights are int4.
+  static std::string whyInt4(Operation *op) {
+    Int4Problem p(op);
+    if (!isInt4(tensorType(op->getOperand(p.weights[0]))))
+      return {};
+    std::string why = p.whyIllegal();
+    return why.empty() ? "int4 weights are expanded in registers by kernels of their own" : why;
+  }
   static ColsSchedule colsSchedule(Operation *op) {
     return {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split")};
   }
@@ -64,6 +76,8 @@ public:
   using GemmEmitter::GemmEmitter;
 
   std::string whyIllegal(Operation *op) const override {
+    if (std::string why = whyInt4(op); !why.empty())
+      return why;
     GemmProblem p(op);
     if (p.weightsScaled() && !p.rowsScaled() && isInt8(tensorType(op->getOperand(1))))
       return p.whyIllegal();

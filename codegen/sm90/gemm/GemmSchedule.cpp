@@ -20,16 +20,6 @@ constexpr int64_t kBarriers = 16;    // bytes a stage
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Tiles of `tokens` rows over all products. Rows of experts are uneven: taken as spread from 0 to twice the mean.
-int64_t rowTiles(const GemmShape &p, int64_t tokens) {
-  if (!p.grouped)
-    return p.batch * ceilDiv(p.rows, tokens);
-  int64_t tiles = 0, active = p.active();
-  for (int64_t i = 0; i < active; ++i)
-    tiles += ceilDiv(std::max<int64_t>(1, p.rows * (2 * i + 1) / (active * active)), tokens);
-  return tiles;
-}
-
 /// Tensor core clocks of 64 x `cols` x 16: below 64 columns reading A from shared memory is what costs.
 double mmaClocks(int64_t cols, const GpuModel &gpu) {
   return std::max(64.0 * double(cols) * 16 / gpu.macs, 32.0 * double(std::max<int64_t>(cols, 8)) / 128 + 16);
@@ -42,6 +32,15 @@ int64_t stagesThatFit(int64_t stage, int64_t reserved, int64_t most, const GpuMo
 /// Shared memory for the list of row tiles.
 int64_t listBytes(const GemmShape &p, int64_t tokens) { return p.grouped ? 16 * (1 + mostRowTiles(p, tokens)) : 0; }
 } // namespace
+
+int64_t likelyRowTiles(const GemmShape &p, int64_t tokens) {
+  if (!p.grouped)
+    return p.batch * ceilDiv(p.rows, tokens);
+  int64_t tiles = 0, active = p.active();
+  for (int64_t i = 0; i < active; ++i)
+    tiles += ceilDiv(std::max<int64_t>(1, p.rows * (2 * i + 1) / (active * active)), tokens);
+  return tiles;
+}
 
 int64_t stageBytes(const GemmShape &p, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * p.xBytes(); }
 
@@ -59,7 +58,7 @@ static double scaledBlockClocks(const RowsSchedule &s) {
 
 /// FP8 x FP8 with tokens as M.
 static double estimateScaled(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
-  double items = double(rowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn)), blocks = double(ceilDiv(p.k, s.bk));
+  double items = double(likelyRowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn)), blocks = double(ceilDiv(p.k, s.bk));
   double rounds = double(ceilDiv(int64_t(items), gpu.sms)), epilogue = kItem + double(s.bn) * 4e-9;
   double weights = double(p.active() * p.weights * p.n * p.k), values = double(p.rows) * double(p.k + p.n * p.outBytes);
   double l2 = items * blocks * double(stageBytes(p, s)) / (p.rows > 1024 ? kManyRowsL2 : kFewRowsL2);
@@ -69,7 +68,7 @@ static double estimateScaled(const GemmShape &p, const RowsSchedule &s, const Gp
 double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
   if (promotes(p.operands))
     return estimateScaled(p, s, gpu);
-  double items = double(rowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn));
+  double items = double(likelyRowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn));
   double rounds = double(ceilDiv(int64_t(items), gpu.sms)), blocks = double(ceilDiv(p.k, s.bk));
   // Narrow tiles leave the tensor cores waiting between k-blocks.
   double efficiency = s.bn >= 192 ? 0.90 - 0.04 * double(256 - s.bn) / 64 : s.bn >= 128 ? 0.80 : 0.62;
@@ -94,7 +93,7 @@ static double estimateStreaming(const GemmShape &p, const ColsSchedule &s, const
   constexpr double kStart = 2.5e-6, kItemEnd = 0.05e-6, kStore = 6.3e-9, kMeet = 0.7e-6, kPush = 6.2e-9; // s; of a column
   constexpr double kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.2e12, kAgain = 0.38;
   constexpr double kClock = 1.71e9, kBlockClocks = 27, kReadBytes = 128, kWriteBytes = 700; // a clock
-  const int64_t tiles = rowTiles(p, s.tokens), items = tiles * ceilDiv(p.n, s.bm());
+  const int64_t tiles = likelyRowTiles(p, s.tokens), items = tiles * ceilDiv(p.n, s.bm());
   const double rounds = double(ceilDiv(items, gpu.clusters(s.split))), blocks = double(p.k) / double(s.split * s.bk), stage = double(stageBytes(p, s));
   const double products = double(s.warpgroups * p.weights * s.bk * p.xBytes() / 32), columns = double(p.weights * s.tokens);
   const double mma = products * std::max(64.0 * double(s.tokens) * 16 / gpu.macs, 8.0);
@@ -115,7 +114,7 @@ static double estimateStreaming(const GemmShape &p, const ColsSchedule &s, const
 double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
   if (!p.grouped && !promotes(p.operands))
     return estimateStreaming(p, s, gpu);
-  int64_t items = rowTiles(p, s.tokens) * ceilDiv(p.n, s.bm());
+  int64_t items = likelyRowTiles(p, s.tokens) * ceilDiv(p.n, s.bm());
   int64_t resident = gpu.clusters(s.split);
   double rounds = double(ceilDiv(items, resident)), k = double(p.k) / double(s.split);
   double weights = double(p.weights * s.bm() * p.weightBytes()) * k, x = double(s.tokens * p.xBytes()) * k;

@@ -100,6 +100,8 @@ int64_t splitOfWeight(const GemmShape &, const GpuModel & = {});
 /// The token tile follows from the capacity (at most `maxTokens`), the rest from the cost.
 ColsSchedule chooseCols(const GemmShape &, int64_t split, int64_t maxTokens, const GpuModel & = {});
 
+/// Tiles of `tokens` rows over all products. Rows of experts are uneven: taken as spread from 0 to twice the mean.
+int64_t likelyRowTiles(const GemmShape &, int64_t tokens);
 /// Tiles of `tokens` rows that grouped rows have at most, however they are shared out.
 int64_t mostRowTiles(const GemmShape &, int64_t tokens);
 

@@ -116,6 +116,10 @@ LogicalResult numberBarriers(tile::KernelOp kernel) {
     bool syncs = role.walk([](tile::SyncOp sync) {
       return sync.getScope() == tile::Scope::Warpgroup ? WalkResult::interrupt() : WalkResult::advance();
     }).wasInterrupted();
+    role.walk([&](tile::ReduceRowsOp op) {
+      op->setAttr(plan::kId, b.getI64IntegerAttr(next));
+      next += role.getWarpgroups() / op.getOver();
+    });
     if (!syncs)
       continue;
     role->setAttr(plan::kId, b.getI64IntegerAttr(next));

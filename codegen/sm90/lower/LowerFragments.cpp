@@ -164,6 +164,47 @@ LogicalResult KernelLowering::lowerReduce(tile::ReduceOp op) {
   return success();
 }
 
+LogicalResult KernelLowering::lowerReduceRows(tile::ReduceRowsOp op) {
+  FragmentRegs from(op.getSource().getType());
+  auto id = op->getAttrOfType<IntegerAttr>(plan::kId);
+  if (!role || !id)
+    return op.emitOpError("expected named barriers from --dsv3-tile-allocate");
+  const int64_t columns = from.map.shape()[1], pitch = 4 * columns, over = op.getOver(), warps = 4 * over;
+  const Regs source = values.lookup(op.getSource());
+  auto both = [&](Value x, Value y) { return combine(b, op.getLoc(), op.getKind(), x, y); };
+  Regs mine; // two columns of every eight: those of the thread's quad
+  for (int64_t j = 0; j < columns / 8; ++j)
+    for (int64_t i = 0; i < 2; ++i) {
+      Value value = both(source[4 * j + i], source[4 * j + 2 + i]);
+      for (int64_t mask : {4, 8, 16})
+        value = both(value, ptx.shuffleXor(value, mask));
+      mine.push_back(value);
+    }
+  Value g = scalar(role.getIndex()), group = over > 1 ? arith::DivUIOp::create(b, op.getLoc(), g, ptx.i32(over)) : g;
+  Value barrier = ptx.add(group, id.getInt()), place = ptx.add(scalar(op.getVia()), ptx.mul(ptx.bitAnd(thread, 3), 8));
+  Value own = ptx.add(place, ptx.mul(ptx.add(ptx.mul(g, 4), ptx.shr(thread, 5)), pitch)), first = ptx.equal(ptx.shr(lane, 2), 0);
+  ptx.barrierSync(barrier, 128 * over); // all have read the values of the time before
+  for (int64_t j = 0; j < columns / 8; ++j)
+    ptx.stShared(own, 32 * j, {ptx.bitcast(mine[2 * j], b.getI32Type()), ptx.bitcast(mine[2 * j + 1], b.getI32Type())}, first);
+  ptx.barrierSync(barrier, 128 * over);
+  Value all = ptx.add(place, ptx.mul(group, warps * pitch));
+  Regs out;
+  for (int64_t j = 0; j < columns / 8; ++j) {
+    Regs two;
+    for (int64_t w = 0; w < warps; ++w)
+      for (auto [i, word] : llvm::enumerate(ptx.ldShared(all, w * pitch + 32 * j, 2))) {
+        Value x = ptx.bitcast(word, b.getF32Type());
+        if (w == 0)
+          two.push_back(x);
+        else
+          two[i] = both(two[i], x);
+      }
+    llvm::append_range(out, two);
+  }
+  set(op.getResult(), out);
+  return success();
+}
+
 LogicalResult KernelLowering::lowerBcast(tile::BcastOp op) {
   FragmentRegs to(op.getResult().getType());
   Regs out;
@@ -224,14 +265,21 @@ LogicalResult KernelLowering::lowerExpand(tile::ExpandOp op) {
   Regs out;
   const Regs words = values.lookup(op.getSource());
   const bool nibbles = from.element.isInteger(4) && from.map.kind() == tile::FragKind::OpA4;
+  const bool pairs = from.element.isInteger(4) && from.map.kind() == tile::FragKind::Acc4;
   const bool bytes = isa<Float8E4M3FNType>(from.element) && to.element.isBF16() && from.map.kind() == tile::FragKind::Acc;
-  if (!nibbles && !bytes)
-    return op.emitOpError("T35: expected i4 in opA4 or f8E4M3FN in acc");
+  if (!nibbles && !pairs && !bytes)
+    return op.emitOpError("T35: expected i4 in opA4 or acc4, or f8E4M3FN in acc");
+  std::array<Value, 2> bias{ptx.i32(0x43084308), ptx.i32(0x43084308)}; // 136 twice, of a row and the one 8 below
+  if (op.getZero())
+    for (auto [row, zero] : llvm::zip(bias, values.lookup(op.getZero()))) {
+      Value sum = arith::AddFOp::create(b, op.getLoc(), zero, ptx.f32(136));
+      row = ptx.packBf16(sum, sum);
+    }
   for (Value word : words) {
-    std::array<Value, 2> halves = nibbles ? ptx.expandI4(word) : ptx.expandE4m3(word);
-    // The low nibbles are rows l / 4 + 8, which come second in opA.
-    out.push_back(halves[nibbles ? 1 : 0]);
-    out.push_back(halves[nibbles ? 0 : 1]);
+    if (pairs)
+      llvm::append_range(out, ptx.expandI4ToBf16(word, bias));
+    else
+      llvm::append_range(out, nibbles ? ptx.expandI4(word) : ptx.expandE4m3(word));
   }
   set(op.getResult(), out);
   return success();

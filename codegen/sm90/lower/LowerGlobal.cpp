@@ -242,6 +242,8 @@ LogicalResult KernelLowering::lowerWrite(tile::WriteOp op) {
     return op.emitOpError("expected elements of 8, 16 or 32 bits");
   if (op.getVia())
     return writeRestaged(op, frag);
+  if (frag.map.kind() == tile::FragKind::Acc && frag.bits == 8 && op.getTrans() && !op.getCols())
+    return writeBytes(op, frag);
   const bool acc16 = frag.map.kind() == tile::FragKind::Acc && frag.bits == 16 && !op.getTrans();
   if (acc16 && !op.getCols() && frag.map.shape()[1] % 32 == 0)
     return writeByQuads(op, frag);
@@ -310,6 +312,26 @@ LogicalResult KernelLowering::writeBytesByQuads(tile::WriteOp op, const Fragment
       Value exists, row = rowOf(w, 8 * half, exists);
       ptx.stGlobal(row, 64 * group, {halves(four[0], four[1], false), halves(four[2], four[3], false), halves(four[0], four[1], true), halves(four[2], four[3], true)}, exists);
     }
+  return success();
+}
+
+/// Bytes of the fragment's transpose. A word holds rows l / 4 and l / 4 + 8 of two columns; the four threads whose rows are
+/// neighbours exchange bytes until each has four rows of one column, which are neighbours in the tensor.
+LogicalResult KernelLowering::writeBytes(tile::WriteOp op, const FragmentRegs &frag) {
+  const Regs words = values.lookup(op.getValue());
+  auto choose = [&](int64_t bit, int64_t set, int64_t clear) -> Value {
+    return arith::SelectOp::create(b, op.getLoc(), ptx.equal(ptx.bitAnd(lane, bit), bit), ptx.i32(set), ptx.i32(clear));
+  };
+  Value outer = choose(8, 0x3276, 0x5410), inner = choose(4, 0x3715, 0x6240);
+  Value quad = ptx.bitAnd(thread, 3), odd = ptx.bitAnd(ptx.shr(thread, 2), 1), lower = ptx.bitAnd(ptx.shr(thread, 3), 1);
+  Value column = ptx.add(ptx.mul(ptx.shr(thread, 5), 16), ptx.add(ptx.mul(lower, 8), ptx.mul(ptx.bitAnd(ptx.shr(thread, 4), 1), 4)));
+  GlobalWindow w = openWindow(op.getDest(), op.getMixedCoords(), op.getRows(), {}, ptx.add(ptx.mul(quad, 2), odd), column);
+  for (auto [j, word] : llvm::enumerate(words)) {
+    Value half = ptx.permute(word, ptx.shuffleXor(word, 8), outer);
+    Value whole = ptx.permute(half, ptx.shuffleXor(half, 4), inner);
+    Value exists, row = rowOf(w, 8 * int64_t(j), exists);
+    ptx.stGlobal(row, 0, {whole}, exists);
+  }
   return success();
 }
 

@@ -201,10 +201,16 @@ LogicalResult KernelLowering::foreachGroups(tile::ForeachOp op, tile::GroupsOp d
   Math m{b, op.getLoc()};
   const Regs computed = work[def];
   Value list = computed[0], columns = computed[1], all = computed[2], rows = ptx.i32(def.getRows());
+  const bool ranked = def.getFields().size() == 5;
+  Value blocks = ptx.i32(ranked ? int64_t(kernel.getCluster()) : 1);
   auto args = op.getIterArgs();
   Regs extras = {ptx.i32(0)};
-  return lowerLoop(op, ptx.special("ctaid.x"), all, ptx.special("nctaid.x"), op.getInits(), ValueRange(args), op.getBody().front(), extras,
+  return lowerLoop(op, ptx.special("ctaid.x"), ranked ? m.mul(all, blocks) : all, ptx.special("nctaid.x"), op.getInits(), ValueRange(args), op.getBody().front(), extras,
                    [&](Value item, ValueRange carried) {
+                     if (ranked) {
+                       set(op.getFieldArgs()[4], {m.rem(item, blocks)});
+                       item = m.div(item, blocks);
+                     }
                      // The items of a group lie one behind the other, so that entry item / columns is one of the group's. Row
                      // tiles are innermost: blocks that run together share columns and, soon after, rows.
                      Regs entry = ptx.ldShared(m.add(list, m.mul(m.div(item, columns), ptx.i32(16))), 0, 4);

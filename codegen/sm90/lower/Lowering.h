@@ -28,7 +28,7 @@ namespace plan {
 constexpr llvm::StringLiteral kOffset = "tile.offset";     ///< alloc, groups: byte offset in shared memory
 constexpr llvm::StringLiteral kOffsets = "tile.offsets";   ///< ring: offset of stage 0 of each buffer
 constexpr llvm::StringLiteral kBarriers = "tile.barriers"; ///< ring: offset of its first mbarrier
-constexpr llvm::StringLiteral kId = "tile.id";             ///< gate: named barrier; role: the first of its warpgroups
+constexpr llvm::StringLiteral kId = "tile.id";             ///< gate: named barrier; role, reduce_rows: the first of several
 constexpr llvm::StringLiteral kMemory = "tile.memory";     ///< gate, from its kernel: an mbarrier, at `tile.offset`
 constexpr llvm::StringLiteral kCluster = "tile.cluster";   ///< cluster_sum: offset of its barriers and counts
 constexpr llvm::StringLiteral kBytes = "tile.smem";        ///< kernel: bytes of dynamic shared memory
@@ -168,6 +168,7 @@ private:
   mlir::Value globalAddress(mlir::Value gmem, llvm::ArrayRef<mlir::OpFoldResult> coords); ///< !llvm.ptr<1>
   mlir::Value globalStride(mlir::Value gmem, int64_t dim);                                ///< elements, i64
   mlir::LogicalResult writeScalar(tile::WriteOp op);
+  mlir::LogicalResult writeBytes(tile::WriteOp op, const FragmentRegs &frag);
   mlir::LogicalResult writeByQuads(tile::WriteOp op, const FragmentRegs &frag);
   mlir::LogicalResult writeBytesByQuads(tile::WriteOp op, const FragmentRegs &frag);
   mlir::LogicalResult writeRestaged(tile::WriteOp op, const FragmentRegs &frag);
@@ -195,6 +196,7 @@ private:
   mlir::LogicalResult lowerElementwise(mlir::Operation *op);
   mlir::LogicalResult lowerConstant(mlir::Operation *op);
   mlir::LogicalResult lowerReduce(tile::ReduceOp op);
+  mlir::LogicalResult lowerReduceRows(tile::ReduceRowsOp op);
   mlir::LogicalResult lowerBcast(tile::BcastOp op);
   mlir::LogicalResult lowerIota(tile::IotaOp op);
   mlir::LogicalResult lowerSlice(tile::SliceOp op);

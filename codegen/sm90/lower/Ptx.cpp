@@ -429,6 +429,20 @@ std::array<Value, 4> Ptx::unpackE4m3(Value word) {
 
 std::array<Value, 2> Ptx::expandI4(Value word) { return {bitAnd(shl(word, 4), int64_t(0xf0f0f0f0)), bitAnd(word, int64_t(0xf0f0f0f0))}; }
 
+std::array<Value, 4> Ptx::expandI4ToBf16(Value word, const std::array<Value, 2> &bias) {
+  // 128 has the last seven bits of a bf16 free, worth 1 each: a nibble with its sign bit turned, which is the value plus 8, makes
+  // 136 plus the value there.
+  std::array<Value, 4> out;
+  for (int i = 0; i < 4; ++i)
+    out[i] = ptx("{ .reg .b32 x; lop3.b32 x, $1, 0x000f000f, 0x43084308, 0x6a; sub.rn.bf16x2 $0, x, $2; }", "=r,r,r", b.getI32Type(),
+                 {shr(word, 4 * i), bias[i % 2]}, false, false)[0];
+  return out;
+}
+
+Value Ptx::permute(Value x, Value y, Value selector) {
+  return ptx("prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getI32Type(), {x, y, selector}, false, false)[0];
+}
+
 Value Ptx::approx(llvm::StringRef name, Value x) { return intrinsic(name, b.getF32Type(), x); }
 
 } // namespace dsv3::codegen

@@ -137,6 +137,10 @@ public:
   std::array<mlir::Value, 4> unpackE4m3(mlir::Value word); ///< f32
   /// Eight signed nibbles to bytes that are 16 times their value: low nibbles, then high nibbles.
   std::array<mlir::Value, 2> expandI4(mlir::Value word);
+  /// Eight signed nibbles to bf16 pairs of nibbles (i, i + 4), i = 0..3: exact. `bias`: 136 plus what is taken off, a pair of bf16 for
+  /// even and one for odd i.
+  std::array<mlir::Value, 4> expandI4ToBf16(mlir::Value word, const std::array<mlir::Value, 2> &bias);
+  mlir::Value permute(mlir::Value x, mlir::Value y, mlir::Value selector); ///< bytes of x (0..3) and y (4..7) by four nibbles
   mlir::Value approx(llvm::StringRef intrinsic, mlir::Value x); ///< "ex2.approx.ftz.f32" and friends: f32
 
 private:

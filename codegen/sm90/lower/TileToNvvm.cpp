@@ -267,6 +267,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](tile::MmaOp o) { return lowerMma(o); })
       .Case([&](tile::AwaitOp o) { return lowerAwait(o); })
       .Case([&](tile::ReduceOp o) { return lowerReduce(o); })
+      .Case([&](tile::ReduceRowsOp o) { return lowerReduceRows(o); })
       .Case([&](tile::BcastOp o) { return lowerBcast(o); })
       .Case([&](tile::IotaOp o) { return lowerIota(o); })
       .Case([&](tile::SliceOp o) { return lowerSlice(o); })

@@ -103,9 +103,52 @@ FragValue expand(Machine &m, Agent &agent, ExpandOp op) {
   const FragValue source = fragment(m, agent, op.getSource());
   const bool int4 = getElementTypeOrSelf(op.getSource().getType()).isInteger(4);
   std::vector<double> out = *source.data;
+  const bool bytes = getElementTypeOrSelf(op.getResult().getType()).isInteger(8);
   for (double &x : out)
-    x *= int4 ? 16 : 1;
+    x *= int4 && bytes ? 16 : 1;
+  if (op.getZero()) {
+    const FragValue zero = fragment(m, agent, op.getZero());
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] -= (*zero.data)[i / size_t(source.shape[1])];
+  }
   return make(cast<RankedTensorType>(op.getResult().getType()), std::move(out));
+}
+
+/// Gives once, then waits for the others; the warps' order of additions.
+Step reduceRows(Machine &m, Agent &agent, ReduceRowsOp op) {
+  const unsigned over = unsigned(op.getOver());
+  auto &meeting = m.rowReductions[{agent.role.getOperation(), agent.group / over, agent.rowReductions}];
+  meeting.given.resize(over);
+  if (agent.progress == 0) {
+    meeting.given[agent.group % over] = fragment(m, agent, op.getSource());
+    meeting.clock.join(agent.joined());
+    agent.progress = 1;
+  }
+  if (llvm::any_of(meeting.given, [](auto &g) { return !g; })) {
+    agent.waiting = "the other warpgroups of a reduction along rows";
+    return Step::Blocked;
+  }
+  agent.learn(meeting.clock);
+  ++agent.rowReductions;
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  const Type element = type.getElementType();
+  const int64_t cols = type.getDimSize(0);
+  std::vector<double> out;
+  for (int64_t c = 0; c < cols; ++c) {
+    std::optional<double> all;
+    for (auto &given : meeting.given)
+      for (int64_t warp = 0; warp < 4; ++warp) {
+        std::vector<double> rows; // neighbours of the tree: l / 4 and l / 4 + 8, then lanes xor 4, 8, 16
+        for (int64_t lane = 0; lane < 8; ++lane)
+          for (int64_t h = 0; h < 2; ++h)
+            rows.push_back((*given->data)[size_t((16 * warp + lane + 8 * h) * cols + c)]);
+        double one = tree(op.getKind(), element, rows);
+        all = all ? combine(op.getKind(), element, *all, one) : one;
+      }
+    out.push_back(*all);
+  }
+  agent.values[op.getResult()] = make(type, std::move(out));
+  return Step::Visible;
 }
 
 /// Ranks ascending; the columns of this block's rank, zeros where there are none.
@@ -148,6 +191,8 @@ MaybeStep interpretFragment(Machine &m, Agent &agent, Operation *op) {
     return finish(slice(m, agent, o));
   if (auto o = dyn_cast<ExpandOp>(op))
     return finish(expand(m, agent, o));
+  if (auto o = dyn_cast<ReduceRowsOp>(op))
+    return reduceRows(m, agent, o);
   if (auto o = dyn_cast<ClusterSumOp>(op))
     return finish(clusterSum(m, agent, o));
   if (auto o = dyn_cast<AnyOp>(op)) // of the warpgroup: what it guards changes nothing where the mask is false

@@ -72,11 +72,17 @@ SimValue groups(Machine &m, Agent &agent, GroupsOp op) {
   auto offset = [&](int64_t i) { return int64_t(decode(element, offsets.data, i * element.getIntOrFloatBitWidth())); };
   const int64_t experts = int64_t(m.number(agent, op.getExperts())), cols = int64_t(m.number(agent, op.getCols()));
   const int64_t rows = int64_t(op.getRows()), tile = int64_t(op.getTile());
+  const bool ranked = op.getFields().size() == 5;
+  const int64_t parts = ranked ? int64_t(m.kernel.getCluster()) : 1;
   std::vector<std::vector<double>> items;
   for (int64_t e = 0; e < experts; ++e)
     for (int64_t n = 0; n < cols; n += tile)
       for (int64_t r = offset(e); r < offset(e + 1); r += rows)
-        items.push_back({double(e), double(std::min(rows, offset(e + 1) - r)), double(r), double(n)});
+        for (int64_t part = 0; part < parts; ++part) {
+          items.push_back({double(e), double(std::min(rows, offset(e + 1) - r)), double(r), double(n)});
+          if (ranked)
+            items.back().push_back(double(part));
+        }
   return share(m, op, std::move(items));
 }
 

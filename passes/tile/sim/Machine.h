@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <tuple>
 
 namespace dsv3::tile::sim {
 
@@ -102,6 +103,7 @@ struct Agent {
   ClockId tensorLine = 0, storeLine = 0;
   uint32_t mmas = 0, puts = 0;     ///< issued
   uint64_t clusterSums = 0;        ///< done
+  uint64_t rowReductions = 0;      ///< done
   llvm::DenseMap<Value, SimValue> values;
   std::vector<Frame> frames;
   unsigned progress = 0;           ///< pieces of the current op that are over (an op that blocks is tried again)
@@ -154,6 +156,12 @@ public:
   std::deque<Gate> gates;
   std::vector<Work> works;
   Gate block;  ///< `sync cta`
+  /// What warpgroups gave to a reduction along rows, by role and group of them, and how many they did before.
+  struct RowReduction {
+    std::vector<std::optional<FragValue>> given;
+    VectorClock clock;
+  };
+  std::map<std::tuple<Operation *, unsigned, uint64_t>, RowReduction> rowReductions;
   std::deque<CopyJob> copies;                            ///< land in any order
   std::vector<std::deque<std::shared_ptr<MmaJob>>> mmas; ///< per agent, in order
   std::vector<std::deque<std::shared_ptr<PutJob>>> puts; ///< per agent, in order

@@ -40,6 +40,7 @@ TEST(Fragment, Partitions) {
   expectPartition(FragKind::Acc, {64, 256});
   expectPartition(FragKind::OpA, {64, 96});
   expectPartition(FragKind::OpA4, {64, 128});
+  expectPartition(FragKind::Acc4, {64, 128});
   expectPartition(FragKind::Row, {64});
   expectPartition(FragKind::Col, {24});
   expectPartition(FragKind::Quad, {64, 4});
@@ -67,15 +68,25 @@ TEST(Fragment, OperandA8) {
   EXPECT_EQ(f.coord(16, 6, 1), (Coord{17, 40}));
 }
 
-/// `w & 0xf0f0f0f0` and `(w << 4) & 0xf0f0f0f0` of a packed word are registers 2i and 2i + 1 of opA.
+/// `(w << 4) & 0xf0f0f0f0` and `w & 0xf0f0f0f0` of a packed word are registers 2i and 2i + 1 of opA.
 TEST(Fragment, ExpandIsTwoMasks) {
   Fragment packed(FragKind::OpA4, {64, 64}), wide(FragKind::OpA, {64, 64});
   for (int64_t lane : {0, 13, 31})
     for (int64_t word = 0; word < 4; ++word)
       for (int64_t byte = 0; byte < 4; ++byte) {
-        EXPECT_EQ(packed.coord(8 * word + 2 * byte + 1, lane, 1), wide.coord(8 * word + byte, lane, 1));
-        EXPECT_EQ(packed.coord(8 * word + 2 * byte, lane, 1), wide.coord(8 * word + 4 + byte, lane, 1));
+        EXPECT_EQ(packed.coord(8 * word + 2 * byte, lane, 1), wide.coord(8 * word + byte, lane, 1));
+        EXPECT_EQ(packed.coord(8 * word + 2 * byte + 1, lane, 1), wide.coord(8 * word + 4 + byte, lane, 1));
       }
+}
+
+/// Nibbles i and i + 4 of a packed word are the pair of 16 bits in register i of wgmma's A.
+TEST(Fragment, ExpandToPairs) {
+  Fragment packed(FragKind::Acc4, {64, 64}), wide(FragKind::Acc, {64, 64});
+  for (int64_t lane : {0, 13, 31})
+    for (int64_t word = 0; word < 4; ++word)
+      for (int64_t i = 0; i < 4; ++i)
+        for (int64_t half = 0; half < 2; ++half)
+          EXPECT_EQ(packed.coord(8 * word + i + 4 * half, lane, 1), wide.coord(8 * word + 2 * i + half, lane, 1));
 }
 
 TEST(Fragment, Refusals) {
@@ -85,6 +96,7 @@ TEST(Fragment, Refusals) {
   EXPECT_EQ(why(FragKind::Acc, {64}, 32), "expected rank 2 for acc, got 1");
   EXPECT_EQ(why(FragKind::OpA, {64, 32}, 16), "expected 8-bit elements for opA, got 16");
   EXPECT_EQ(why(FragKind::OpA4, {64, 16}, 4), "expected a multiple of 32 columns for opA4, got 16");
+  EXPECT_EQ(why(FragKind::Acc4, {64, 24}, 4), "expected a multiple of 16 columns for acc4, got 24");
   EXPECT_EQ(why(FragKind::Row, {32}, 32), "expected 64 rows for row, got 32");
   EXPECT_EQ(why(FragKind::Quad, {64, 8}, 32), "expected 4 columns for quad, got 8");
   EXPECT_EQ(why(FragKind::Lin, {100}, 32, 4, 128), "expected a multiple of 512 elements for lin, got 100");

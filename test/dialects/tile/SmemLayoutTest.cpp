@@ -66,7 +66,7 @@ TEST(SmemLayout, AtomsLieSideBySide) {
 }
 
 TEST(SmemLayout, PackedNibbles) {
-  // A block of 64 x 128: byte j*2048 + thread*16 + c*4 + b of k-step 2j + c/2, half c%2; the high nibble is row g, the low one g + 8.
+  // A block of 64 x 128: byte j*2048 + thread*16 + c*4 + b of k-step 2j + c/2, half c%2; the low nibble is row g, the high one g + 8.
   SmemLayout layout(SmemKind::Frag, {64, 128}, 4, int64_t(FragKind::OpA4));
   EXPECT_EQ(layout.bytes(), 4096);
   for (int64_t j = 0; j < 2; ++j)
@@ -75,8 +75,8 @@ TEST(SmemLayout, PackedNibbles) {
         for (int64_t b = 0; b < 4; ++b) {
           int64_t byte = j * 2048 + thread * 16 + c * 4 + b, row = 16 * (thread / 32) + thread % 32 / 4;
           int64_t k = 32 * (2 * j + c / 2) + 16 * (c % 2) + 4 * (thread % 4) + b;
-          ASSERT_EQ(layout.bit({row, k}), byte * 8 + 4);
-          ASSERT_EQ(layout.bit({row + 8, k}), byte * 8);
+          ASSERT_EQ(layout.bit({row, k}), byte * 8);
+          ASSERT_EQ(layout.bit({row + 8, k}), byte * 8 + 4);
         }
 }
 

@@ -127,7 +127,7 @@ tile.kernel @k(%items: !tile.gmem<?x4xi32>, %parts: !tile.gmem<?xi32>, %n: i32) 
 // -----
 
 tile.kernel @k(%off: !tile.gmem<?xi32>, %n: i32) {
-  // expected-error @+1 {{T5: expected 4 fields (group, rows, first row, first column), got 2}}
+  // expected-error @+1 {{T5: expected 4 fields (group, rows, first row, first column; in a cluster also the rank), got 2}}
   %w = groups %off experts(%n) rows 16 cols(%n, 128) max 512 -> (e, n) : !tile.gmem<?xi32>
   role @a warpgroups(1) {
   }
@@ -773,7 +773,7 @@ func.func @f(%f: tensor<64x16xf32, #tile.frag<acc>>) {
 // -----
 
 func.func @f(%f: tensor<64x32xf8E5M2, #tile.frag<acc>>) {
-  // expected-error @+1 {{T35: expected i4 opA4 to i8 opA, or f8E4M3FN acc to bf16 acc, of one shape, got}}
+  // expected-error @+1 {{T35: expected i4 opA4 to i8 opA, i4 acc4 to bf16 acc, or f8E4M3FN acc to bf16 acc, of one shape, got}}
   %r = tile.expand %f : tensor<64x32xf8E5M2, #tile.frag<acc>> -> tensor<64x32xbf16, #tile.frag<acc>>
   return
 }
@@ -788,6 +788,44 @@ func.func @f(%m: tensor<64xi1, #tile.frag<row>>) {
     tile.sync
   }
   return
+}
+
+// -----
+
+//===-- T39: reductions over the rows of warpgroups -----------------------===//
+
+!F = tensor<64x16xf32, #tile.frag<acc>>
+tile.kernel @k() {
+  %b = alloc : !tile.buf<8x16xf32>
+  role @mma warpgroups(2) as %g {
+    %f = arith.constant dense<0.0> : !F
+    // expected-error @+1 {{T39: expected a number that divides the role's 2 warpgroups, got 4}}
+    %m = tile.reduce_rows max %f over 4 via %b : !F, !tile.buf<8x16xf32> -> tensor<16xf32, #tile.frag<col>>
+  }
+}
+
+// -----
+
+!F = tensor<64x16xf32, #tile.frag<acc>>
+tile.kernel @k() {
+  %b = alloc : !tile.buf<4x16xf32>
+  role @mma warpgroups(2) as %g {
+    %f = arith.constant dense<0.0> : !F
+    // expected-error @+1 {{T39: expected a row-major buffer of 8x16 f32, got '!tile.buf<4x16xf32>'}}
+    %m = tile.reduce_rows max %f over 2 via %b : !F, !tile.buf<4x16xf32> -> tensor<16xf32, #tile.frag<col>>
+  }
+}
+
+// -----
+
+!F = tensor<64x16xf32, #tile.frag<acc>>
+tile.kernel @k() {
+  %b = alloc : !tile.buf<8x16xf32>
+  role @mma warpgroups(2) as %g {
+    %f = arith.constant dense<0.0> : !F
+    // expected-error @+1 {{T39: expected f32 acc to f32 col of the same columns, got}}
+    %m = tile.reduce_rows max %f over 2 via %b : !F, !tile.buf<8x16xf32> -> tensor<8xf32, #tile.frag<col>>
+  }
 }
 
 // -----

@@ -100,3 +100,25 @@ dsv3.program @gated(%x: tensor<16x256xbf16, #token>) -> (tensor<16x256xbf16, #gr
   %p = kernel.quantize ins(%z : tensor<16x256xbf16>) outs(%f : tensor<16x256xbf16, #token>) site "t.quant"
   dsv3.return %q, %p : tensor<16x256xbf16, #group>, tensor<16x256xbf16, #token>
 }
+
+#rows = #dsv3.blocked<i8, 1x?, f32>
+#groups = #dsv3.blocked<i8, 1x128, f32>
+#int4 = #dsv3.blocked<i4, 1x?, f32>
+
+// SwiGLU of int4 experts: two warpgroups hold the 128 columns that share a scale. A scale per row spans columns that no tile sees.
+// CHECK-LABEL: dsv3.program @experts
+// CHECK: kernel.grouped_gated_gemm ins({{.*}}) outs(%{{.*}} : tensor<16x256xbf16, #{{.*}}>)
+// CHECK: kernel.grouped_gated_gemm ins({{.*}}) outs(%{{.*}} : tensor<16x256xbf16>)
+// CHECK: kernel.quantize
+dsv3.program @experts(%x: tensor<16x512xbf16, #rows>, %g: tensor<4x256x512xbf16, #int4>, %u: tensor<4x256x512xbf16, #int4>, %o: tensor<5xi32>)
+    -> (tensor<16x256xbf16, #groups>, tensor<16x256xbf16, #rows>) attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {
+  %d = kernel.empty : tensor<16x256xbf16>
+  %y = kernel.grouped_gated_gemm ins(%x, %g, %u, %o : tensor<16x512xbf16, #rows>, tensor<4x256x512xbf16, #int4>, tensor<4x256x512xbf16, #int4>, tensor<5xi32>) outs(%d : tensor<16x256xbf16>) via bf16 site "a"
+  %c = kernel.empty : tensor<16x256xbf16, #groups>
+  %q = kernel.quantize ins(%y : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #groups>) site "a.quant"
+  %e = kernel.empty : tensor<16x256xbf16>
+  %z = kernel.grouped_gated_gemm ins(%x, %g, %u, %o : tensor<16x512xbf16, #rows>, tensor<4x256x512xbf16, #int4>, tensor<4x256x512xbf16, #int4>, tensor<5xi32>) outs(%e : tensor<16x256xbf16>) via bf16 site "b"
+  %f = kernel.empty : tensor<16x256xbf16, #rows>
+  %p = kernel.quantize ins(%z : tensor<16x256xbf16>) outs(%f : tensor<16x256xbf16, #rows>) site "b.quant"
+  dsv3.return %q, %p : tensor<16x256xbf16, #groups>, tensor<16x256xbf16, #rows>
+}

@@ -81,6 +81,8 @@ ir::BlockedAttr CaseBuilder::scheme(const char *key, bool weight, const char *fa
     return blocks(Float8E4M3FNType::get(b.getContext()), weight ? 128 : 1, 128);
   if (kind && (*kind == "int8" || *kind == "int8x128"))
     return blocks(b.getI8Type(), 1, *kind == "int8" ? ShapedType::kDynamic : 128);
+  if (kind && (*kind == "int4" || *kind == "int4x128"))
+    return blocks(b.getIntegerType(4), 1, *kind == "int4" ? ShapedType::kDynamic : 128);
   return {};
 }
 

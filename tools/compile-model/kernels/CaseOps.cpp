@@ -50,9 +50,10 @@ void groupedGemm(CaseBuilder &c) {
 
 void groupedGatedGemm(CaseBuilder &c) {
   int64_t experts = c.size("experts"), n = c.size("n"), k = c.size("k"), rows = c.T * c.size("top");
-  Value x = c.inputRows("x", {c.T, k});
+  bool gathered = c.flagOr("gathered", false); // rows of x are those of the experts, else rows of tokens
+  Value x = c.inputRows("x", {gathered ? rows : c.T, k});
   Value gate = c.weight("w_gate", {experts, n, k}), up = c.weight("w_up", {experts, n, k});
-  Value offsets = c.input("offsets", {experts + 1}, i32(c)), tokenOf = c.input("token_of", {rows}, i32(c));
+  Value offsets = c.input("offsets", {experts + 1}, i32(c)), tokenOf = gathered ? Value() : c.input("token_of", {rows}, i32(c));
   Value out = c.outputRows({rows, n});
   c.result("out", kernel::GroupedGatedGemmOp::create(c.b, c.loc, out.getType(), x, gate, up, offsets, tokenOf, out,
                                                      TypeAttr::get(c.elem("via")), unbound, unscheduled, c.site()));

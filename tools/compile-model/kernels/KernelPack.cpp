@@ -213,6 +213,32 @@ private:
       findStage(name)->build(pm, options);
       if (failed(pm.run(module)))
         return diagnosed(std::string("stage ") + name);
+      if (Status s = StringRef(name) == "bind" ? forceSchedules(module) : Status(); !s)
+        return s;
+    }
+    return {};
+  }
+
+  /// Numbers that an entry's key `schedule` replaces in the schedule of its op, to compare candidates of a cost model.
+  Status forceSchedules(ModuleOp module) {
+    for (size_t i = 0; i < entries.size(); ++i) {
+      Json numbers = entries[i].json.value("schedule", Json::object());
+      Status status;
+      module.lookupSymbol<ir::ProgramOp>(symbolOf(i)).walk([&](kernel::KernelOp op) {
+        auto schedule = op->getAttrOfType<kernel::ScheduleAttr>("schedule");
+        if (op.getSiteName() != entries[i].name || !schedule)
+          return;
+        NamedAttrList config(schedule.getConfig());
+        for (const auto &[key, value] : numbers.items()) {
+          if (!value.is_number_integer() || !config.get(key))
+            status = usageError(entries[i].name + ": schedule." + key + ": expected a number that the kernel's schedule has");
+          else
+            config.set(key, Builder(op->getContext()).getI64IntegerAttr(value.get<int64_t>()));
+        }
+        op->setAttr("schedule", kernel::ScheduleAttr::get(op->getContext(), schedule.getEmitter(), config.getDictionary(op->getContext())));
+      });
+      if (!status)
+        return status;
     }
     return {};
   }

@@ -19,11 +19,11 @@ Result<DType> packType(Type type) {
     return DType::I32;
   if (type.isInteger(64))
     return DType::I64;
-  if (type.isInteger(8))
+  if (type.isInteger(8) || type.isInteger(4)) // a part says whether two lie in a byte
     return DType::I8;
   std::string text;
   llvm::raw_string_ostream(text) << type;
-  return internalError("expected f32, bf16, f8E4M3FN, i8, i32 or i64 in a pack, got " + text);
+  return internalError("expected f32, bf16, f8E4M3FN, i4, i8, i32 or i64 in a pack, got " + text);
 }
 
 namespace {
@@ -101,11 +101,10 @@ private:
     auto blocked = dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding());
     if (!blocked)
       return {};
-    b.block.assign(blocked.getBlock().begin(), blocked.getBlock().end());
-    if (type.getRank() != 2 || b.block.size() != 2)
+    if (type.getRank() != 2 || blocked.getBlock().size() != 2)
       return internalError("expected quantised rows [N, K] with blocks of two dims in a pack, got " + b.name);
-    for (auto [d, size] : llvm::enumerate(b.block))
-      size = ShapedType::isDynamic(size) ? type.getDimSize(unsigned(d)) : size;
+    for (auto [block, dim] : llvm::zip(blocked.getBlock(), type.getShape()))
+      b.block.push_back(ShapedType::isDynamic(block) ? dim : block);
     for (const kernel::PackedPart &part : kernel::getValueParts(type)) {
       Result<DType> elem = dsv3::packType(part.elem);
       if (!elem)
@@ -171,7 +170,7 @@ private:
       if (!elem)
         return elem.error();
       kernel::LayoutAttr layout = part.name == "scale" ? packed.getScale() : packed.getLayout();
-      b->parts.push_back({part.name.str(), *elem, part.offset, part.bytes, part.outerStride, layout.getMap().str()});
+      b->parts.push_back({part.name.str(), *elem, part.offset, part.bytes, part.outerStride, layout.getMap().str(), part.elem.isInteger(4)});
     }
     if (auto blocked = dyn_cast_or_null<ir::BlockedAttr>(packed.getScheme())) {
       ArrayRef<int64_t> block = blocked.getBlock();

@@ -158,7 +158,11 @@ Bytes LaunchKernel::pack(unsigned operand, unsigned part, llvm::function_ref<con
       index[d] = rest % type.getDimSize(d);
     std::vector<int64_t> in(index.begin() + outerDims, index.end());
     int64_t outer = outerDims ? index[0] * p.outerStride : 0;
-    std::memcpy(&bytes[size_t(outer) + size_t(layout.offset(in, inner)) * width], element(index), width);
+    int64_t place = layout.offset(in, inner);
+    if (!width) // half a byte
+      bytes[size_t(outer + place / 2)] |= uint8_t((*element(index) & 15) << (place % 2 * 4));
+    else
+      std::memcpy(&bytes[size_t(outer) + size_t(place) * width], element(index), width);
   }
   return bytes;
 }

@@ -179,11 +179,24 @@ TEST_F(PtxBuilder, Conversions) {
     auto eight = p.unpackE4m3(n);
     auto pairs = p.expandE4m3(n);
     auto nibbles = p.expandI4(n);
+    auto wide = p.expandI4ToBf16(p.permute(n, nibbles[0], n), {n, n});
+    p.stGlobal(global, 32, {wide[0], wide[1], wide[2], wide[3]});
     mlir::Value i = p.packE4m3(eight), e = p.bitcast(p.approx("ex2.approx.ftz.f32", low), n.getType());
     p.stGlobal(global, 0, {p.packBf16(low, high), i, pairs[0], pairs[1]});
     p.stGlobal(global, 16, {nibbles[0], nibbles[1], e, e});
   });
   EXPECT_THAT(text, HasSubstr("cvt.rn.bf16x2.f32"));
+  EXPECT_THAT(text, HasSubstr("sub.rn.bf16x2"));
+}
+
+/// The steps of `expandI4ToBf16` for one code, on this machine.
+TEST(ExpandI4, IsExactForAllCodes) {
+  for (int code = -8; code < 8; ++code) {
+    uint32_t bits = ((uint32_t(code) & 0xf) ^ 0x4308) << 16, offset = 0x4308u << 16;
+    float x, bias;
+    std::memcpy(&x, &bits, 4), std::memcpy(&bias, &offset, 4);
+    EXPECT_EQ(x - bias, float(code));
+  }
 }
 
 /// The steps of `expandE4m3` for one code in the low byte of a pair, on this machine.

@@ -71,3 +71,44 @@ tile.kernel @narrow(%g: !tile.gmem<?x32xf32>, %o: !tile.gmem<?x32xbf16>) {
     write %h, %o[%c0, %c0] : !H, !tile.gmem<?x32xbf16>
   }
 }
+
+// -----
+
+!I = tensor<64x32xi4, #tile.frag<acc4>>
+!H = tensor<64x32xbf16, #tile.frag<acc>>
+!B = !tile.buf<64x32xi4, frag<acc4>>
+// CHECK-LABEL: llvm.func @int4_to_bf16(
+tile.kernel @int4_to_bf16(%o: !tile.gmem<?x32xbf16>) {
+  %b = alloc : !B
+  role @work warpgroups(1) as %i {
+    %c0 = arith.constant 0 : i32
+    // A word holds 16 k of two rows: four pairs.
+    // CHECK: ld.shared.v2.b32
+    // CHECK-COUNT-8: lop3.b32 x, $1, 0x000f000f, 0x43084308, 0x6a; sub.rn.bf16x2
+    %f = load %b : !B -> !I
+    %h = expand %f : !I -> !H
+    write %h, %o[%c0, %c0] : !H, !tile.gmem<?x32xbf16>
+  }
+}
+
+// -----
+
+!F = tensor<64x16xf32, #tile.frag<acc>>
+!C = tensor<16xf32, #tile.frag<col>>
+!B = !tile.buf<16x16xf32>
+// CHECK-LABEL: llvm.func @rows_of_two(
+tile.kernel @rows_of_two(%g: !tile.gmem<?x16xf32>, %o: !tile.gmem<?x16xf32>) {
+  %b = alloc : !B
+  role @work warpgroups(4) as %i {
+    %c0 = arith.constant 0 : i32
+    %f = read %g[%c0, %c0] : !tile.gmem<?x16xf32> -> !F
+    // Two rows in the thread, eight threads, then four warps of each of two warpgroups, for which two barriers stand in a row.
+    // CHECK-COUNT-12: llvm.nvvm.shfl.sync.bfly.f32
+    // CHECK: llvm.nvvm.barrier.cta.sync.aligned.count
+    // CHECK-COUNT-2: @$3 st.shared.v2.b32
+    // CHECK: llvm.nvvm.barrier.cta.sync.aligned.count
+    // CHECK-COUNT-16: ld.shared.v2.b32
+    %m = reduce_rows max %f over 2 via %b : !F, !B -> !C
+    write %m, %o[%c0, %c0] : !C, !tile.gmem<?x16xf32>
+  }
+}

@@ -135,3 +135,20 @@ tile.kernel @conditional(%a: !tile.gmem<?x8192xi8>, %s: !tile.gmem<?xf32>, %n: i
   role @mma warpgroups(1) as %g {
   }
 }
+
+// -----
+
+!C = tensor<64x16xi8, #tile.frag<acc>>
+// CHECK-LABEL: llvm.func @rows_of_bytes(
+tile.kernel @rows_of_bytes(%g: !tile.gmem<?x64xi8>, %n: i32) {
+  role @work warpgroups(1) as %i {
+    %c0 = arith.constant 0 : i32
+    %z = arith.constant dense<3> : !C
+    // Four threads exchange bytes until each has four rows of a column.
+    // CHECK-COUNT-2: prmt.b32
+    // CHECK: st.global.b32
+    // CHECK-COUNT-2: prmt.b32
+    // CHECK: st.global.b32
+    write %z, %g[%c0, %c0] trans rows(%n) : !C, !tile.gmem<?x64xi8>
+  }
+}

@@ -1,0 +1,289 @@
+#include "codegen/sm90/gemm/Int4Kernel.h"
+
+using namespace mlir;
+
+namespace dsv3::codegen {
+
+/// K of a unit, of a group of scales, and of a block of packed weights, which has 64 rows.
+static constexpr int64_t kGroup = 128, kBlockBytes = 64 * kGroup / 2;
+
+int64_t sharedBytes(const Int4Spec &spec) {
+  const ColsSchedule &s = spec.schedule;
+  int64_t blocks = s.bk / kGroup, rows = spec.weights * s.bm();
+  int64_t stage = rows * s.bk / 2 + s.tokens * s.bk * (spec.wide ? 2 : 1) + (spec.wGrouped ? rows * blocks * (spec.zeros ? 5 : 4) : 0);
+  int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
+  int64_t epilogue = spec.codesOut ? 4 * s.warpgroups * s.columns() * 4 : spec.staged() ? s.stagingBytes() : 0;
+  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + epilogue;
+}
+
+namespace {
+class Int4Kernel : public ColsKernel {
+public:
+  Int4Kernel(TileBuilder &k, const Int4Spec &spec, const ColsSource &source)
+      : ColsKernel(k, spec), spec(spec), source(source), blocks(s.bk / kGroup), packing(spec.wide ? tile::FragKind::Acc4 : tile::FragKind::OpA4) {
+    xElem = spec.wide ? k.bf16 : k.i8;
+    xBuf = k.buf({s.tokens, s.bk}, xElem);
+    wBuf = k.fragBuf({s.warpgroups, blocks, 64, kGroup}, k.i4, packing);
+    xGroup = k.buf({s.tokens, kGroup}, xElem);
+    wGroup = k.fragBuf({64, kGroup}, k.i4, packing);
+  }
+
+private:
+  //===-- Parameters --------------------------------------------------------===//
+
+  static constexpr int64_t any = ShapedType::kDynamic;
+
+  SmallVector<Type> params() override {
+    SmallVector<int64_t> box{s.tokens, spec.wide ? 64 : 128};
+    SmallVector<Type> types{k.tma(xElem, box)};
+    if (!spec.wide)
+      types.push_back(k.gmem({any, spec.xGrouped ? spec.kBlocks() : 1}, k.f32));
+    for (int64_t i = 0; i < spec.weights; ++i) {
+      types.push_back(k.gmem({any, spec.kBlocks() * kBlockBytes}, k.i8)); // a row of blocks a row
+      types.push_back(k.gmem({any, 64 * (spec.wGrouped ? spec.kBlocks() : 1)}, k.f32));
+      if (spec.zeros)
+        types.push_back(k.gmem({any, 64 * (spec.wGrouped ? spec.kBlocks() : 1)}, k.i8));
+    }
+    types.push_back(k.gmem({any, spec.outPitch}, spec.codesOut ? k.i8 : spec.outElem));
+    if (spec.codesOut)
+      types.push_back(k.gmem({any, spec.n / kGroup}, k.f32));
+    types.append(source.params);
+    return types;
+  }
+
+  void takeParams(ArrayRef<Value> args) override {
+    auto take = [&] { return args.consume_front(); };
+    x = take();
+    if (!spec.wide)
+      xScales = take();
+    for (int64_t i = 0; i < spec.weights; ++i)
+      w.push_back(take()), wScales.push_back(take()), wZeros.push_back(spec.zeros ? take() : Value());
+    out = take();
+    if (spec.codesOut)
+      outScales = take();
+    own = llvm::to_vector(args);
+  }
+  void allocate() override {
+    if (spec.codesOut)
+      maxima = k.alloc(k.buf({4 * s.warpgroups, s.columns()}, k.f32, tile::SmemKind::Linear));
+  }
+
+  Value makeWork(Value scalars) override { return source.work(k, scalars, own); }
+  ColsItem item(ArrayRef<Value> fields) override { return source.item(k, fields); }
+  bool loadsWeights() const override { return true; }
+  /// Sums of integers are the same in any parts.
+  int64_t unit() const override { return spec.exact() ? s.bk : kGroup; }
+  Type exchangeElem() const override { return spec.exact() ? k.i32 : k.f32; }
+
+  //===-- Producer ----------------------------------------------------------===//
+
+  SmallVector<Type> moreBuffers() override {
+    SmallVector<Type> types;
+    if (spec.wGrouped)
+      for (Type elem : {k.f32, k.i8})
+        if (elem == k.f32 || spec.zeros)
+          types.append(size_t(spec.weights), k.buf({s.warpgroups, blocks, 64}, elem, tile::SmemKind::Linear));
+    return types;
+  }
+
+  void copyRows(const ColsItem &item, Value kk, Value dest) override { copyTile(x, Value(), item.row, kk, dest); }
+
+  void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
+    for (int64_t g = 0; g < s.warpgroups; ++g)
+      k.copy(w[size_t(i)], {weightBlock(item, k.ci(g)), k.mul(kk, 64 / 2)}, k.view(k.fragBuf({blocks, 64, kGroup}, k.i4, packing), dest, {g}));
+  }
+
+  /// Scales of all weights, then their zero points: of a row of blocks side by side.
+  void copyMore(const ColsItem &item, Value kk, ArrayRef<Value> dest) override {
+    for (auto [i, buffer] : llvm::enumerate(dest)) {
+      bool zeros = i >= size_t(spec.weights);
+      Value source = (zeros ? wZeros : wScales)[i % size_t(spec.weights)];
+      for (int64_t g = 0; g < s.warpgroups; ++g)
+        k.copy(source, {weightBlock(item, k.ci(g)), k.shr(kk, 1)}, k.view(k.buf({blocks, 64}, zeros ? k.i8 : k.f32, tile::SmemKind::Linear), buffer, {g}));
+    }
+  }
+
+  //===-- Consumers ---------------------------------------------------------===//
+
+  /// Scales per row are on their way while K is multiplied.
+  void begin(const ColsItem &item, Value g) override {
+    rowScales.clear(), rowZeros.clear();
+    for (auto [scales, zeros] : llvm::zip(wScales, wZeros)) {
+      rowScales.push_back(spec.wGrouped ? Value() : k.read(scales, {weightBlock(item, g), 0}, k.row(k.f32)));
+      rowZeros.push_back(spec.wGrouped || !zeros ? Value() : asFloat(k.read(zeros, {weightBlock(item, g), 0}, k.row(k.i8))));
+    }
+  }
+  Value asFloat(Value zeros) { return arith::SIToFPOp::create(k.b, k.row(k.f32), arith::ExtSIOp::create(k.b, k.row(k.i32), zeros)); }
+
+  Values multiplyItem(const ColsItem &item, Value g, Value slot) override {
+    return spec.promoted() ? multiplyGroups(item, g, slot) : multiplyWhole(item, g, slot);
+  }
+
+  Type sumElem() { return spec.wide ? k.f32 : k.i32; }
+  /// A stage's units: block after block of K, of each the weights.
+  int64_t units() const { return blocks * spec.weights; }
+  Value loadUnit(const Values &bufs, int64_t unit, Value g) {
+    return k.load(k.view(wGroup, bufs[size_t(unit % spec.weights)], {g, unit / spec.weights}), k.frag(kGroup, k.i4, packing));
+  }
+  Value expanded(const Values &bufs, int64_t unit, Value g, Value codes) {
+    if (!spec.wide)
+      return k.expand(codes, k.frag(kGroup, k.i8, tile::FragKind::OpA));
+    Value zero = rowZeros[size_t(unit % spec.weights)];
+    if (spec.zeros && spec.wGrouped)
+      zero = asFloat(ofGroup(bufs, spec.weights, unit, g, k.i8));
+    return k.expand(codes, k.frag(kGroup, k.bf16), zero);
+  }
+  Value xOf(const Values &bufs, int64_t unit) {
+    Value buffer = bufs[size_t(spec.weights)];
+    return blocks == 1 ? buffer : k.view(xGroup, buffer, {0, unit / spec.weights * kGroup});
+  }
+
+  /// The products of a stage's units into what `into` gives; `done` is called when a unit is over, in order.
+  void multiplyStage(const Values &bufs, Value g, llvm::function_ref<Value(int64_t)> into, llvm::function_ref<void(int64_t, TileBuilder::Mma)> started,
+                     llvm::function_ref<void(int64_t)> over) {
+    Value codes = loadUnit(bufs, 0, g);
+    for (int64_t u = 0; u < units(); ++u) {
+      Value a = expanded(bufs, u, g, codes);
+      if (u + 1 < units())
+        codes = loadUnit(bufs, u + 1, g);
+      started(u, k.mma(tile::Form::Nt, a, xOf(bufs, u), into(u)));
+      if (u > 0)
+        over(u - 1);
+    }
+    over(units() - 1);
+  }
+
+  /// One sum over K.
+  Values multiplyWhole(const ColsItem &item, Value g, Value slot) {
+    auto [from, to] = range(item);
+    Values inits{slot};
+    inits.append(size_t(spec.weights), k.none(k.acc(s.tokens, sumElem())));
+    Values r = k.peeled(tile::Peel::First, from, to, s.bk, inits, [&](Value, Value, Values v) {
+      Values bufs = k.wait(v[0]), sums(ArrayRef<Value>(v).drop_front()), tokens;
+      multiplyStage(
+          bufs, g, [&](int64_t u) { return sums[size_t(u % spec.weights)]; },
+          [&](int64_t u, TileBuilder::Mma mma) { sums[size_t(u % spec.weights)] = mma.acc, tokens.push_back(mma.token); },
+          [&](int64_t u) { k.await(tokens[size_t(u)]); });
+      k.release(v[0]);
+      Values next{k.next(v[0])};
+      next.append(sums);
+      return next;
+    });
+    Values sums{r[0]};
+    for (Value acc : ArrayRef<Value>(r).drop_front())
+      sums.push_back(k.await(acc));
+    return sums;
+  }
+
+  /// Sums of 128 k, each times its scales, added in ascending order.
+  Values multiplyGroups(const ColsItem &item, Value g, Value slot) {
+    auto [from, to] = range(item);
+    const size_t weights = size_t(spec.weights), ahead = 1 + weights;
+    Type sumType = k.frag(s.tokens, k.f32);
+    // Scales of x are read a stage ahead, so that the loads are over before they are needed.
+    auto rowScalesAt = [&](Value kBlock, Values &into) {
+      Value last = k.ci(spec.kBlocks() - 1);
+      for (int64_t b = 0; spec.xGrouped && b < blocks; ++b)
+        into.push_back(k.read(xScales, {item.row, k.min(k.add(kBlock, b), last)}, k.col(s.tokens, k.f32), item.rows, {}, /*trans=*/true));
+    };
+    Values inits{slot};
+    inits.append(weights, k.constant(sumType, 0));
+    rowScalesAt(k.div(k.index(from), kGroup), inits);
+    Values r = k.loop(from, to, s.bk, inits, [&](Value kk, Values v) {
+      Values coming;
+      rowScalesAt(k.add(k.shr(kk, 7), blocks), coming);
+      Values bufs = k.wait(v[0]), sums(ArrayRef<Value>(v).slice(1, weights)), parts, scales;
+      multiplyStage(
+          bufs, g, [&](int64_t) { return k.none(k.acc(s.tokens, sumElem())); },
+          [&](int64_t u, TileBuilder::Mma mma) {
+            parts.push_back(mma.acc);
+            if (spec.wGrouped)
+              scales.push_back(ofGroup(bufs, 0, u, g, k.f32));
+          },
+          [&](int64_t u) {
+            Value part = k.await(parts[size_t(u)]), factor;
+            if (u + 1 == units())
+              k.release(v[0]);
+            if (spec.wGrouped)
+              factor = k.bcast(scales[size_t(u)], sumType);
+            if (spec.xGrouped) {
+              Value column = k.bcast(v[ahead + size_t(u) / weights], sumType);
+              factor = factor ? k.mul(factor, column) : column;
+            }
+            Value &sum = sums[size_t(u) % weights];
+            sum = k.fma(spec.wide ? part : smallToFloat(part), factor, sum);
+          });
+      Values next{k.next(v[0])};
+      next.append(sums);
+      next.append(coming);
+      return next;
+    });
+    return Values(ArrayRef<Value>(r).take_front(ahead));
+  }
+
+  /// What a unit's rows have in buffer `first` and on of those behind x, a weight each.
+  Value ofGroup(const Values &bufs, int64_t first, int64_t unit, Value g, Type elem) {
+    Value buffer = bufs[size_t(spec.weights + 1 + first + unit % spec.weights)];
+    return k.load(k.view(k.buf({64}, elem, tile::SmemKind::Linear), buffer, {g, unit / spec.weights}), k.row(elem));
+  }
+
+  /// Integers below 2^22 in magnitude, as 16 times a sum of 128 products is, to f32: added to the bits of 1.5 * 2^23, whose last
+  /// places are worth 1, they are the number behind it. Conversions proper run at a quarter of the speed.
+  Value smallToFloat(Value sum) {
+    Type type = k.frag(s.tokens, k.f32);
+    Value bits = k.add(sum, k.constant(sum.getType(), 0x4b400000));
+    return k.sub(arith::BitcastOp::create(k.b, type, bits), k.constant(type, 0x1.8p23));
+  }
+
+  /// float(sum) * (sx * sw), as far as the scales are those of whole rows.
+  Value scaled(Value sum, int64_t weight, Value row, Value rows) override {
+    if (spec.exact())
+      sum = k.toFloat(sum);
+    Type type = sum.getType();
+    auto through16 = [&](Value scale) { return spec.wide ? scale : k.mul(scale, k.constant(scale.getType(), 1.0 / 16)); }; // codes are 16 times the weight
+    if (weight == 0 && !spec.wide && !spec.xGrouped)
+      columnScale = through16(k.read(xScales, {row, 0}, k.col(cast<RankedTensorType>(type).getDimSize(1), k.f32), rows, {}, /*trans=*/true));
+    Value rowScale = rowScales[size_t(weight)];
+    if (columnScale && rowScale)
+      return k.mul(sum, k.mul(k.bcast(columnScale, type), k.bcast(rowScale, type)));
+    if (columnScale || rowScale)
+      return k.mul(sum, k.bcast(columnScale ? columnScale : through16(rowScale), type));
+    return through16(sum);
+  }
+
+  void store(Value value, const ColsItem &item, Value g, Value row, Value rows) override {
+    if (!spec.codesOut)
+      return writeItem(value, out, item, g, row, rows);
+    // Two warpgroups share the scales of their columns: the greatest magnitude over 127, 1 for nothing but zeros.
+    value = k.cast(value, k.f32);
+    Value most = k.reduceRows(tile::Combine::Max, math::AbsFOp::create(k.b, value), kGroup / 64, maxima), one = k.constant(most.getType(), 1);
+    Value scale = k.divide(most, k.constant(most.getType(), 127));
+    scale = k.select(k.lt(k.constant(most.getType(), 0), scale), scale, one);
+    Value column = k.add(item.n, k.mul(g, 64)), present = presentRows(item, g, rows);
+    k.write(codesOf(value, k.bcast(k.divide(one, scale), value.getType()), k.bcast(scale, value.getType())), out, {row, column}, present, {}, /*trans=*/true);
+    k.when(k.eq(k.rem(g, kGroup / 64), 0), [&] { k.write(scale, outScales, {row, k.shr(column, 7)}, present, {}, /*trans=*/true); });
+  }
+
+  /// value / scale as int8, to nearest even. The remainder corrects a quotient by multiplication.
+  Value codesOf(Value value, Value inverse, Value scale) {
+    Value quotient = k.mul(value, inverse);
+    return k.toCodes(k.fma(k.fma(k.neg(quotient), scale, value), inverse, quotient));
+  }
+
+  const Int4Spec &spec;
+  const ColsSource &source;
+  const int64_t blocks; ///< of 128 k in a stage
+  const tile::FragKind packing;
+  Type xElem;
+  tile::BufType xGroup, wGroup;
+  SmallVector<Value, 2> w, wScales, wZeros, rowScales, rowZeros;
+  SmallVector<Value> own;
+  Value x, xScales, out, outScales, maxima, columnScale;
+};
+} // namespace
+
+void buildInt4Kernel(TileBuilder &k, StringRef symbol, const Int4Spec &spec, const ColsSource &source) {
+  Int4Kernel(k, spec, source).build(symbol);
+}
+
+} // namespace dsv3::codegen

@@ -1,0 +1,35 @@
+// Products with int4 weights, which consumers expand in registers to wgmma's A operand: to int8 for int8 rows (int32 sums, exact),
+// or to bf16 for plain rows. Weights as M, tokens as N; a ColsKernel in all else.
+//
+// int8 codes in the register are 16 times the weight: two masks and a shift make eight of them, and the 1/16 goes where sums are
+// scaled. A unit of work is 64 weight rows times 128 k: four (eight) instructions. Its codes are loaded before the unit in front
+// of it is multiplied, and it is multiplied while that one is waited for; no unit is in flight at the end of a stage.
+#pragma once
+
+#include "codegen/sm90/gemm/ColsKernel.h"
+
+namespace dsv3::codegen {
+
+/// `operands` of ColsSpec is not used.
+struct Int4Spec : ColsSpec {
+  bool wide = false;     ///< x is bf16, not int8
+  bool wGrouped = false; ///< a scale of w per row and 128 k, else per row
+  bool xGrouped = false; ///< a scale of x per row and 128 k, else per row (int8)
+  bool zeros = false;    ///< weights have a zero point wherever they have a scale (bf16)
+  bool codesOut = false; ///< y, rounded to outElem, is stored as int8 with a scale per row and 128 columns: those of two warpgroups
+
+  /// Sums of 128 k are scaled and added one after the other; else one sum over K is scaled.
+  bool promoted() const { return wGrouped || xGrouped; }
+  /// The sum over K is one of integers.
+  bool exact() const { return !wide && !promoted(); }
+};
+
+/// Dynamic shared memory of such a kernel.
+int64_t sharedBytes(const Int4Spec &spec);
+
+/// Parameters: the step's scalars; tensor map of x (box tokens x 128 int8 or 64 bf16), of int8 also the address of its scales
+/// [rows, K / 128 or 1]; per weight the addresses of codes, scales and maybe zero points (Int4Weights.h); address of y, where quantised
+/// also of its scales [rows, N / 128]; the source's own.
+void buildInt4Kernel(TileBuilder &k, llvm::StringRef symbol, const Int4Spec &spec, const ColsSource &source);
+
+} // namespace dsv3::codegen

@@ -1,0 +1,112 @@
+#include "codegen/sm90/gemm/Int4Schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+namespace dsv3::codegen {
+
+namespace {
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Units of 64 rows and 128 k in a stage of a warpgroup.
+int64_t units(const Int4Shape &p, const ColsSchedule &s) { return p.weights * s.bk / 128; }
+
+/// Registers of a consumer: sums, products in flight, two expanded operands, codes, and what the rest of the kernel takes.
+int64_t registers(const Int4Shape &p, const ColsSchedule &s) {
+  constexpr int64_t kRest = 44;
+  int64_t operand = p.wide ? 32 : 16, sums = p.weights * s.tokens / 2, inFlight = std::min<int64_t>(2, units(p, s));
+  if (p.promoted)
+    sums += inFlight * s.tokens / 2 + (p.wide ? 0 : s.bk / 128 * s.tokens / 4);
+  return sums + inFlight * operand + 8 + kRest;
+}
+
+int64_t registersOf(int64_t warpgroups) { return warpgroups == 4 ? 112 : warpgroups == 2 ? 232 : 255; }
+
+/// Clocks of a warpgroup's unit and of all warpgroups' units together: tensor cores, and the instructions that expand and promote,
+/// each of which every scheduler issues for one warp of a warpgroup.
+double unitClocks(const Int4Shape &p, const ColsSchedule &s) {
+  double product = (p.wide ? 8 : 4) * std::max(16.0, double(s.tokens) / 2);
+  double issue = (p.wide ? 110 : 48) + (p.promoted ? (p.wide ? 1.0 : 2.0) * double(s.tokens) : 0);
+  double chain = std::max(product, issue) + 40;
+  return std::max({chain, double(s.warpgroups) * product, double(s.warpgroups) * issue});
+}
+} // namespace
+
+int64_t stageBytes(const Int4Shape &p, const ColsSchedule &s) {
+  int64_t rows = p.weights * s.bm();
+  return rows * s.bk / 2 + s.tokens * s.bk * (p.wide ? 2 : 1) + (p.wGrouped ? rows * s.bk / 128 * 4 : 0);
+}
+
+double estimate(const Int4Shape &p, const ColsSchedule &s, const GpuModel &gpu) {
+  constexpr double kStart = 2.5e-6, kItemEnd = 0.25e-6, kStore = 5e-9, kMeet = 0.7e-6, kPush = 6.2e-9; // s; of a column
+  constexpr double kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.3e12, kStageClocks = 120;
+  const int64_t items = likelyRowTiles(p, s.tokens) * ceilDiv(p.n, s.bm());
+  const double rounds = double(ceilDiv(items, gpu.clusters(s.split))), stages = double(p.k) / double(s.split * s.bk);
+  const double stage = (double(units(p, s)) * unitClocks(p, s) + kStageClocks) / gpu.clock, bytes = double(stageBytes(p, s));
+  const double item = stages * std::max({stage, (kLatency + 2 * stage) / double(s.stages), bytes / kSmLoad});
+  const double memory = double(p.active() * p.weights * p.n) * double(p.k) * (p.wGrouped ? 0.53125 : 0.5) / kMemory;
+  const double l2 = double(items) * double(s.split) * stages * bytes / gpu.l2;
+  const double columns = double(p.weights * s.columns());
+  const double exchange = s.split > 1 ? kMeet + rounds * double(p.weights * s.tokens) * kPush : 0;
+  const double work = std::max({rounds * item, l2});
+  return kStart + std::pow(std::pow(memory, 4) + std::pow(work, 4), 0.25) + rounds * (kItemEnd + columns * kStore) + exchange;
+}
+
+/// Warpgroups, K of a stage and stages for a token tile and a split; `warpgroups` 0 when nothing fits.
+static ColsSchedule complete(const Int4Shape &p, int64_t split, int64_t tokens, const GpuModel &gpu, double &least) {
+  ColsSchedule best;
+  best.warpgroups = 0;
+  const int64_t list = p.grouped ? 16 * (1 + mostRowTiles(p, tokens)) : 0, padded = ceilDiv(p.k, 128) * 128;
+  for (int64_t warpgroups : {4, 2, 1})
+    for (int64_t bk : {512, 256, 128}) {
+      ColsSchedule s;
+      s.warpgroups = warpgroups, s.tokens = tokens, s.split = split, s.bk = bk;
+      if (padded % bk || units(p, s) > 8 || registers(p, s) > registersOf(warpgroups) || (split > 1 && bk > 128 && padded % (split * bk)) || padded / bk < split)
+        continue;
+      if (p.pairs && (warpgroups == 1 || s.columns() % 8))
+        continue;
+      const int64_t epilogue = p.pairs ? 4 * warpgroups * tokens * 4 : s.stagingBytes();
+      s.stages = std::min<int64_t>(12, (gpu.sharedBytes - s.exchangeBytes(p.weights) - epilogue - list) / (stageBytes(p, s) + 16));
+      if (s.stages < 3)
+        continue;
+      if (double cost = estimate(p, s, gpu); cost < least)
+        least = cost, best = s;
+    }
+  return best;
+}
+
+int64_t splitOfWeight(Int4Shape p, const GpuModel &gpu) {
+  int64_t best = 1;
+  double least = 1e30;
+  for (int64_t split : {1, 2, 4, 8}) {
+    if (p.k / split < 256)
+      break; // too short to be worth an exchange
+    double cost = 0; // over narrow and wide buckets
+    for (int64_t rows : {8, 64, 128}) {
+      p.rows = rows, p.freeSplit = false, p.fixedSplit = split;
+      ColsSchedule s = chooseInt4(p, gpu);
+      cost += s.warpgroups ? estimate(p, s, gpu) : 1;
+    }
+    if (cost < least * 0.97) // a wider split must earn its exchange clearly
+      least = cost, best = split;
+  }
+  return best;
+}
+
+ColsSchedule chooseInt4(const Int4Shape &p, const GpuModel &gpu) {
+  ColsSchedule best;
+  best.warpgroups = 0;
+  double least = 1e30;
+  for (int64_t tokens : {8, 16, 32, 64, 96, 128, 160, 192, 256}) {
+    for (int64_t split : {1, 2, 4, 8})
+      if (p.freeSplit || split == p.fixedSplit)
+        if (ColsSchedule s = complete(p, split, tokens, gpu, least); s.warpgroups)
+          best = s;
+    if (!p.grouped && tokens >= p.rows)
+      break;
+  }
+  return best;
+}
+
+} // namespace dsv3::codegen
