@@ -95,14 +95,14 @@ def test_wrong_targets(tmp_path, codes, mentions, flags):
     assert not os.listdir(tmp_path)
 
 
-def test_fp8_activations_need_fp8_weights(tmp_path, tmp_path_factory):
+def test_fp8_block_stores_plain_weights_in_fp8(tmp_path, tmp_path_factory):
     checkpoint = tmp_path_factory.mktemp("plain") / "checkpoint"
     script = os.path.join(contract.HERE, "make_checkpoint.py")
     subprocess.run([sys.executable, script, os.path.join(contract.TINY, "config.json"), checkpoint, "--layers", "1", "--dense", "1", "--no-mtp",
                     "--bf16", "--fill", "random"], check=True, stdout=subprocess.DEVNULL)
-    tools.refuse(UNSUPPORTED, ("fp8-block", "has none"), "compile-model", checkpoint, "-o", tmp_path / "out.dsv3", "--target=sm_90a",
-                 "--quant=fp8-block", *SMALL)
-    assert not os.listdir(tmp_path)
+    out = tools.compile_model(checkpoint, tmp_path / "out.dsv3", "--target=sm_90a", "--quant=fp8-block", *SMALL)
+    tensors = {t["name"]: t["scheme"] for t in tools.manifest(out)["targets"][0]["weights"]["tensors"]}
+    assert "f8E4M3FN" in tensors["l0.o"] and tensors["embed"] == "bf16", tensors
 
 
 def test_fp8_activations_are_in_the_manifest(artifacts, checkpoint):
