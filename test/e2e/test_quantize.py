@@ -1,8 +1,10 @@
 """compile-model quantize: what is written is what was decided, and what runs is what was written."""
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -149,3 +151,40 @@ def test_a_model_agrees_with_itself(tiny_f32_taps):
     assert done["against"]["kl"] == 0 and done["against"]["top1_agreement"] == 1
     assert set(done["against"]["states"].values()) == {0} and "l3.out" in done["against"]["states"]
     assert abs(done["bits_per_byte"] * done["bytes"] * np.log(2) / done["tokens"] - done["nll"]) < 1e-9
+
+
+def peak_anonymous_memory(*command):
+    """The exit code of a command, and the most memory it held that is not a mapped file: weights that are read are mapped."""
+    process, peak = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL), 0
+    while process.poll() is None:
+        try:
+            with open(f"/proc/{process.pid}/status", encoding="utf-8") as f:
+                for line in f:
+                    if line.startswith("RssAnon:"):
+                        peak = max(peak, int(line.split()[1]) * 1024)
+        except OSError:
+            pass
+        time.sleep(0.01)
+    return process.returncode, peak
+
+
+def test_memory_is_bounded_by_a_layer(tmp_path):
+    """Calibration goes layer by layer: at most twice the largest layer, however many there are."""
+    with open(os.path.join(contract.TINY, "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    config.update(hidden_size=512, moe_intermediate_size=256, n_routed_experts=64, num_nextn_predict_layers=0)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    layer = 64 * 3 * 512 * 256 * 2  # routed experts of one layer, bf16
+    peaks = []
+    for layers in (2, 5):
+        model = tmp_path / f"m{layers}"
+        subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "make_checkpoint.py"), tmp_path / "config.json", model, "--layers",
+                        str(layers), "--fill", "random", "--bf16", "--no-mtp"], check=True, stderr=subprocess.DEVNULL)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(contract.TINY, name), model)
+        code, peak = peak_anonymous_memory(tools.path_of("compile-model"), "quantize", model, "-o", tmp_path / f"q{layers}", "--quant=w4a16",
+                                           "--quant-algo=gptq", f"--calibration={CALIBRATION}", "--calibration-tokens=1024")
+        assert code == 0
+        peaks.append(peak)
+    assert peaks[1] < 2 * layer, f"{peaks[1] / layer:.2f} layers"
+    assert peaks[1] - peaks[0] < layer / 4, f"{peaks} bytes for 2 and 5 layers"
