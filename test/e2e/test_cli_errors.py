@@ -202,7 +202,8 @@ def refuse_compile(codes, mentions, out, *flags, checkpoint=contract.TINY):
     ("--no-such-flag", "--no-such-flag"), ("dtype", "--dtype=f15"), ("determinism", "--determinism=maybe"),
     ("max-batch", "--max-batch=0"), ("max-batch", "--max-batch=x"), ("max-model-len", "--max-model-len=0"),
     ("max-model-len", "--max-model-len=-7"), ("stop-after", "--stop-after=lunch"),
-    ("dump-after", "--dump-after=lunch"), ("taps", "--taps=("), ("jobs", "--jobs=-1")])
+    ("dump-after", "--dump-after=lunch"), ("taps", "--taps=("), ("jobs", "--jobs=-1"),
+    ("policy that quantises", "--quant-algo=mse")])
 def test_compile_bad_flags(tmp_path, mentions, flag):
     refuse_compile(USAGE, mentions, tmp_path / "out.dsv3", flag)
     assert not os.listdir(tmp_path)

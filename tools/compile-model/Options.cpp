@@ -104,6 +104,8 @@ Status checkQuant(const CompileOptions &options) {
     return policy.error();
   if (Result<quantize::Algorithm> algorithm = quantize::parseAlgorithm(options.quantAlgo); !algorithm)
     return algorithm.error();
+  if (options.quantAlgo != "default" && options.quantConfig.empty() && (options.quant == "none" || options.quant == "checkpoint"))
+    return usageError("--quant-algo: expected a policy that quantises weights (--quant or --quant-config), got --quant=" + options.quant);
   if (!options.quantConfig.empty()) {
     if (options.quant != "none")
       return usageError("--quant-config: expected no --quant beside it (the file's \"policy\" says where it starts), got " + options.quant);
