@@ -96,8 +96,12 @@ dsv3_sampled TokenChooser::choose(const float *logits, int64_t count, const dsv3
   fault.fault = firstNotFinite(logits, count);
   if (fault.fault)
     return fault;
+  return describeToken(logits, count, pick(logits, count, how));
+}
+
+int32_t TokenChooser::pick(const float *logits, int64_t count, const dsv3_sampling &how) {
   auto best = int32_t(std::max_element(logits, logits + count) - logits); // the first of equals
-  return describeToken(logits, count, how.flags & DSV3_SAMPLE_DRAW ? draw(logits, count, logits[best] + 0.0f, how) : best);
+  return how.flags & DSV3_SAMPLE_DRAW ? draw(logits, count, logits[best] + 0.0f, how) : best;
 }
 
 int32_t TokenChooser::draw(const float *logits, int64_t count, float top, const dsv3_sampling &how) {
@@ -105,7 +109,8 @@ int32_t TokenChooser::draw(const float *logits, int64_t count, float top, const 
   weigh(logits, count, top, how.scale, weights.data());
   kept.clear();
   for (int64_t i = 0; i < count; ++i)
-    if (weights[size_t(i)] >= how.min_weight)
+    // Forbidden tokens must not fill the places of top-k.
+    if (weights[size_t(i)] >= how.min_weight && logits[i] != -HUGE_VALF)
       kept.push_back({top - logits[i], int32_t(i), weights[size_t(i)]});
   keepTopK(how.top_k);
   if (how.top_p)

@@ -46,6 +46,10 @@ public:
   /// With `fault` set when a logit is not finite.
   dsv3_sampled choose(const float *logits, int64_t count, const dsv3_sampling &how);
 
+  /// The id alone, from logits that were looked at: finite, or minus infinity for a token that may not be chosen. At least
+  /// one is finite.
+  int32_t pick(const float *logits, int64_t count, const dsv3_sampling &how);
+
 private:
   struct Token {
     float below;

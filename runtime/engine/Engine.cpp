@@ -40,7 +40,7 @@ Status Engine::checkPrompt(const std::vector<int32_t> &prompt) const {
 Result<RequestId> Engine::submit(Request request) {
   if (Status s = checkPrompt(request.prompt); !s)
     return s.error();
-  if (Status s = request.sampling.validate(); !s)
+  if (Status s = request.sampling.validate(manifest.model.vocabSize); !s)
     return s.error();
   if (request.maxTokens < 1)
     return usageError("max-tokens: expected at least 1, got " + std::to_string(request.maxTokens));
@@ -152,7 +152,7 @@ Result<SampledToken> Engine::sample(const Scheduler::Step &step, size_t item, Ch
     if (!logits)
       return logits.error();
     ++tokensOfHost;
-    return sampler.sample(*logits, g.request.sampling, g.sequence.tokens);
+    return sampler.sample(*logits, g.request.sampling, g.sequence.tokens, {g.promptTokens, -1, nullptr});
   }
   Result<const dsv3_sampled *> chosen = fetch<dsv3_sampled>(rowsOf(step.program, "sampled", row, 1));
   if (!chosen)

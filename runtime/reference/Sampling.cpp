@@ -80,6 +80,8 @@ static Status verifyParams(const SamplingParams &p) {
     return fail("min_p from 0 to 1", p.minP);
   if (!(p.repetitionPenalty > 0 && std::isfinite(p.repetitionPenalty)))
     return fail("repetition_penalty above 0", p.repetitionPenalty);
+  if (!std::isfinite(p.presencePenalty) || !std::isfinite(p.frequencyPenalty))
+    return fail("finite penalties", p.presencePenalty + p.frequencyPenalty);
   return {};
 }
 
@@ -132,31 +134,61 @@ template <typename T> static void filterMinP(std::vector<T> &logits, double minP
       logits[i] = -std::numeric_limits<T>::infinity();
 }
 
+template <typename T> static Status verifyIds(const std::vector<T> &logits, const std::vector<int32_t> &ids) {
+  for (int32_t id : ids)
+    if (id < 0 || id >= int64_t(logits.size()))
+      return usageError("sample: expected ids below " + std::to_string(logits.size()) + ", got " + std::to_string(id));
+  return {};
+}
+
+template <typename T>
+static Status bias(std::vector<T> &logits, const std::vector<std::pair<int32_t, double>> &biases) {
+  for (auto [id, value] : biases) {
+    if (Status s = verifyIds(logits, {id}); !s)
+      return s;
+    logits[id] += T(value);
+  }
+  return {};
+}
+
 /// Each id counts once, however often it was seen.
 template <typename T>
 static Status penalise(std::vector<T> &logits, std::vector<int32_t> seen, double penalty) {
+  if (Status s = verifyIds(logits, seen); !s)
+    return s;
   std::sort(seen.begin(), seen.end());
   seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-  for (int32_t id : seen) {
-    if (id < 0 || id >= int64_t(logits.size()))
-      return usageError("sample: expected seen ids below " + std::to_string(logits.size()) +
-                        ", got " + std::to_string(id));
+  for (int32_t id : seen)
     logits[id] = logits[id] > 0 ? logits[id] / T(penalty) : logits[id] * T(penalty);
-  }
+  return {};
+}
+
+template <typename T>
+static Status penaliseOutput(std::vector<T> &logits, const std::vector<int32_t> &generated, double presence,
+                             double frequency) {
+  if (Status s = verifyIds(logits, generated); !s)
+    return s;
+  for (size_t id = 0; id < logits.size(); ++id)
+    if (auto n = std::count(generated.begin(), generated.end(), int32_t(id)))
+      logits[id] -= T(double(n) * frequency + presence);
   return {};
 }
 
 template <typename T>
 Result<Array<T>> sampleDistribution(const Array<T> &logits, const SamplingParams &p,
-                                    const std::vector<int32_t> &seen) {
+                                    const std::vector<int32_t> &seen, const std::vector<int32_t> &generated) {
   if (Status s = verifyLogits("sample", logits); !s)
     return s.error();
   if (Status s = verifyParams(p); !s)
     return s.error();
   Array<T> work = logits;
+  if (Status s = bias(work.data, p.logitBias); !s)
+    return s.error();
   if (p.repetitionPenalty != 1)
     if (Status s = penalise(work.data, seen, p.repetitionPenalty); !s)
       return s.error();
+  if (Status s = penaliseOutput(work.data, generated, p.presencePenalty, p.frequencyPenalty); !s)
+    return s.error();
   if (p.temperature == 0) {
     Array<T> one(logits.shape);
     one.data[*greedy(work)] = 1;
@@ -191,8 +223,9 @@ template <typename T> Result<int32_t> draw(const Array<T> &probabilities, double
 
 template <typename T>
 Result<int32_t> sample(const Array<T> &logits, const SamplingParams &params, uint64_t seed,
-                       uint64_t request, uint64_t position, const std::vector<int32_t> &seen) {
-  Result<Array<T>> p = sampleDistribution(logits, params, seen);
+                       uint64_t request, uint64_t position, const std::vector<int32_t> &seen,
+                       const std::vector<int32_t> &generated) {
+  Result<Array<T>> p = sampleDistribution(logits, params, seen, generated);
   if (!p)
     return p.error();
   return draw(*p, sampleUniform(seed, request, position));
@@ -202,10 +235,12 @@ Result<int32_t> sample(const Array<T> &logits, const SamplingParams &params, uin
   template Result<int32_t> greedy(const Array<T> &);                                               \
   template Result<Array<T>> logSoftmax(const Array<T> &);                                          \
   template Result<Array<T>> sampleDistribution(const Array<T> &, const SamplingParams &,           \
+                                               const std::vector<int32_t> &,                       \
                                                const std::vector<int32_t> &);                      \
   template Result<int32_t> draw(const Array<T> &, double);                                         \
   template Result<int32_t> sample(const Array<T> &, const SamplingParams &, uint64_t, uint64_t,    \
-                                  uint64_t, const std::vector<int32_t> &);
+                                  uint64_t, const std::vector<int32_t> &,                          \
+                                  const std::vector<int32_t> &);
 DSV3_INSTANTIATE(float)
 DSV3_INSTANTIATE(double)
 #undef DSV3_INSTANTIATE

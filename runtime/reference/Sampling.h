@@ -4,6 +4,7 @@
 #include "runtime/reference/Array.h"
 
 #include <array>
+#include <utility>
 
 namespace dsv3::reference {
 
@@ -23,6 +24,9 @@ struct SamplingParams {
   double topP = 1;        ///< 1: off
   double minP = 0;        ///< 0: off
   double repetitionPenalty = 1;
+  double presencePenalty = 0;
+  double frequencyPenalty = 0;
+  std::vector<std::pair<int32_t, double>> logitBias;
 };
 
 /// Largest element, ties to the lower id: logits [V]. A logit of
@@ -33,8 +37,11 @@ template <typename T> Result<int32_t> greedy(const Array<T> &logits);
 template <typename T> Result<Array<T>> logSoftmax(const Array<T> &logits);
 
 /// The probabilities [V] a token is drawn from. Steps, in this order:
+///  0. logit bias is added;
 ///  1. repetition penalty: a logit whose id is in `seen` is divided by it if
 ///     positive, else multiplied (Keskar et al. 2019, CTRL);
+///     then frequency and presence penalty: a logit whose id is n > 0 times in
+///     `generated` loses n * frequencyPenalty + presencePenalty;
 ///  2. logits / temperature;
 ///  3. min-p: all below minP times the largest probability go;
 ///  4. top-k: all below the k-th largest go (ties with it stay);
@@ -42,11 +49,13 @@ template <typename T> Result<Array<T>> logSoftmax(const Array<T> &logits);
 ///     lower id, a token stays while the sum before it is below p.
 /// This is vLLM's order: min-p, which looks at every token, comes first.
 /// The best token always stays. Temperature 0 gives all mass to the greedy one.
-/// Errors: parameters out of range, an id in `seen` outside the vocabulary, and
+/// Errors: parameters out of range, an id in `seen`, `generated` or
+/// `logitBias` outside the vocabulary, and
 /// those of `greedy`.
 template <typename T>
 Result<Array<T>> sampleDistribution(const Array<T> &logits, const SamplingParams &params,
-                                    const std::vector<int32_t> &seen = {});
+                                    const std::vector<int32_t> &seen = {},
+                                    const std::vector<int32_t> &generated = {});
 
 /// Inverse of the cumulative distribution over ascending ids at `uniform`.
 template <typename T> Result<int32_t> draw(const Array<T> &probabilities, double uniform);
@@ -54,6 +63,7 @@ template <typename T> Result<int32_t> draw(const Array<T> &probabilities, double
 /// sampleDistribution, then draw at sampleUniform(seed, request, position).
 template <typename T>
 Result<int32_t> sample(const Array<T> &logits, const SamplingParams &params, uint64_t seed,
-                       uint64_t request, uint64_t position, const std::vector<int32_t> &seen = {});
+                       uint64_t request, uint64_t position, const std::vector<int32_t> &seen = {},
+                       const std::vector<int32_t> &generated = {});
 
 } // namespace dsv3::reference

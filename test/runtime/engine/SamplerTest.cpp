@@ -83,33 +83,144 @@ TEST(Sampler, FrequenciesFollowTheDistribution) {
   }
 }
 
+/// Forbids what is in a set, and remembers what it was told.
+struct Forbid : TokenConstraint {
+  explicit Forbid(std::vector<int32_t> ids) : ids(std::move(ids)) {}
+  void mask(float *logits, int64_t vocab) override {
+    for (int32_t id : ids)
+      if (id < vocab)
+        logits[id] = -std::numeric_limits<float>::infinity();
+  }
+  void accept(int32_t id) override { accepted.push_back(id); }
+  std::vector<int32_t> ids, accepted;
+};
+
 /// Every parameter alone and together, against the independent reference.
 TEST(Sampler, AgreesWithTheReference) {
   Sampler sampler(50);
   std::mt19937 random(5);
   std::uniform_real_distribution<double> unit(0, 1);
   int differentFromGreedy = 0;
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < 1200; ++round) {
     std::vector<float> logits = randomLogits(50, round);
-    SamplingParams p = withTemperature(0.3 + 2 * unit(random));
+    SamplingParams p = withTemperature(round % 5 ? 0.3 + 2 * unit(random) : 0);
     p.topK = round & 1 ? random() % 20 : 0;
     p.topP = round & 2 ? 0.05 + 0.9 * unit(random) : 1;
     p.minP = round & 4 ? 0.3 * unit(random) : 0;
     p.repetitionPenalty = round & 8 ? 1.7 : 1;
+    p.presencePenalty = round & 16 ? 4 * unit(random) - 2 : 0;
+    p.frequencyPenalty = round & 32 ? 4 * unit(random) - 2 : 0;
+    for (int i = 0; round & 64 && i < 5; ++i)
+      p.logitBias.push_back({random() % 50, 6 * unit(random) - 3});
     p.seed = random();
     p.stream = round;
     std::vector<int32_t> history(1 + random() % 30);
     for (int32_t &id : history)
       id = random() % 50;
+    int64_t prompt = 1 + random() % history.size();
+    std::vector<int32_t> forbidden;
+    for (int i = 0; round & 128 && i < 20; ++i)
+      forbidden.push_back(random() % 50);
+    Forbid constraint(forbidden);
     reference::Array<double> wide({50});
     std::copy(logits.begin(), logits.end(), wide.data.begin());
-    reference::SamplingParams same{p.temperature, p.topK, p.topP, p.minP, p.repetitionPenalty};
-    auto want = reference::sample(wide, same, p.seed, p.stream, history.size(), history);
+    for (int32_t id : forbidden)
+      wide.data[id] = -std::numeric_limits<double>::infinity();
+    reference::SamplingParams same{p.temperature,     p.topK, p.topP, p.minP, p.repetitionPenalty, p.presencePenalty,
+                                   p.frequencyPenalty, {p.logitBias.begin(), p.logitBias.end()}};
+    auto want = reference::sample(wide, same, p.seed, p.stream, history.size(), history,
+                                  {history.begin() + prompt, history.end()});
     ASSERT_TRUE(bool(want));
-    EXPECT_EQ(sampler.sample(logits.data(), p, history)->id, *want) << "round " << round;
+    auto got = sampler.sample(logits.data(), p, history, {prompt, -1, round & 128 ? &constraint : nullptr});
+    ASSERT_TRUE(bool(got));
+    EXPECT_EQ(got->id, *want) << "round " << round;
+    EXPECT_NEAR(got->logprob, logProbability(logits.data(), 50, got->id), 1e-6) << "the model's, not the penalised";
+    if (round & 128) {
+      EXPECT_EQ(constraint.accepted, std::vector<int32_t>{got->id});
+    }
     differentFromGreedy += *want != argmax(logits.data(), 50);
   }
-  EXPECT_GT(differentFromGreedy, 100);
+  EXPECT_GT(differentFromGreedy, 300);
+}
+
+TEST(Sampler, PresenceCountsOnceAndFrequencyEachTimeOfTheOutput) {
+  std::vector<float> logits = {2, 1, 0};
+  Sampler sampler(3);
+  SamplingParams p;
+  p.presencePenalty = 0.9;
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0, 0, 0}, {1})->id, 0) << "2 - 0.9 > 1";
+  p.presencePenalty = 1.1;
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0, 0, 0}, {1})->id, 1);
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0, 0, 0}, {3})->id, 0) << "the prompt does not count";
+  p.presencePenalty = 0;
+  p.frequencyPenalty = 0.9;
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0, 0}, {1})->id, 0);
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0, 0, 0}, {1})->id, 1) << "2 - 2 * 0.9 < 1";
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0, 0}, {1})->id, 0) << "counts of one call do not reach the next";
+}
+
+TEST(Sampler, BiasForcesAndForbids) {
+  std::vector<float> logits = {2, 1, 0};
+  Sampler sampler(3);
+  SamplingParams p;
+  p.logitBias = {{2, 100}};
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0})->id, 2);
+  p.logitBias = {{0, -100}, {1, -0.5f}, {1, -0.6f}};
+  EXPECT_EQ(sampler.sample(logits.data(), p, {0})->id, 2) << "both biases of 1 count";
+  p.logitBias = {{3, 1}};
+  auto bad = sampler.sample(logits.data(), p, {0});
+  ASSERT_FALSE(bool(bad));
+  EXPECT_EQ(bad.error().message, "logit-bias: expected a token id from 0 to 2, got 3");
+}
+
+TEST(Sampler, ListsTheMostProbableOfTheModel) {
+  std::vector<float> logits = {1, 3, 3, -2, 2};
+  Sampler sampler(5);
+  SamplingParams p;
+  p.logitBias = {{3, 100}};
+  auto token = sampler.sample(logits.data(), p, {0}, {1, 4});
+  EXPECT_EQ(token->id, 3);
+  std::vector<int32_t> ids;
+  for (const TokenLogprob &t : token->top) {
+    ids.push_back(t.id);
+    EXPECT_NEAR(t.logprob, logProbability(logits.data(), 5, t.id), 1e-6);
+  }
+  EXPECT_EQ(ids, (std::vector<int32_t>{1, 2, 4, 0})) << "ties by the lower id, without the bias";
+  EXPECT_EQ(sampler.sample(logits.data(), {}, {0}, {1, 99})->top.size(), 5u) << "no more than there are";
+  EXPECT_TRUE(sampler.sample(logits.data(), {}, {0}, {1, 0})->top.empty());
+  EXPECT_EQ(topLogprobs(logits.data(), 5, 2)[1].id, 2);
+}
+
+TEST(Sampler, TopKCountsAllowedTokensOnly) {
+  std::vector<float> logits = {9, 8, 7, 1, 1};
+  Forbid constraint({0, 1, 2});
+  SamplingParams p = withTemperature(1);
+  p.topK = 4;
+  Sampler sampler(5);
+  std::map<int, int> seen;
+  for (int i = 0; i < 200; ++i)
+    ++seen[sampler.sample(logits.data(), p, std::vector<int32_t>(i + 1), {1, -1, &constraint})->id];
+  EXPECT_TRUE(seen[3] && seen[4] && seen.size() == 2);
+}
+
+TEST(Sampler, TheDeviceChoosesOnlyWhatItCan) {
+  SamplingParams p;
+  EXPECT_TRUE(canChooseOnDevice(p));
+  EXPECT_TRUE(canChooseOnDevice(p, {5, 0, nullptr})) << "the chosen token's probability comes from the device too";
+  EXPECT_FALSE(canChooseOnDevice(p, {5, 1, nullptr}));
+  Forbid constraint({});
+  EXPECT_FALSE(canChooseOnDevice(p, {5, -1, &constraint}));
+  p.presencePenalty = 0.1;
+  EXPECT_FALSE(canChooseOnDevice(p));
+  p = {};
+  p.frequencyPenalty = -1;
+  EXPECT_FALSE(canChooseOnDevice(p));
+  p = {};
+  p.repetitionPenalty = 1.1;
+  EXPECT_FALSE(canChooseOnDevice(p));
+  p = {};
+  p.logitBias = {{0, 0}};
+  EXPECT_FALSE(canChooseOnDevice(p));
 }
 
 TEST(Sampler, FiltersKeepWhatTheySay) {
@@ -166,6 +277,16 @@ TEST(Sampler, RefusesParametersOutOfRange) {
   EXPECT_TRUE(refused([](auto &p) { p.topP = 1.5; }));
   EXPECT_TRUE(refused([](auto &p) { p.minP = 2; }));
   EXPECT_TRUE(refused([](auto &p) { p.repetitionPenalty = 0; }));
+  EXPECT_TRUE(refused([](auto &p) { p.frequencyPenalty = NAN; }));
+  EXPECT_TRUE(refused([](auto &p) { p.logitBias = {{1, 101}}; }));
+  EXPECT_TRUE(refused([](auto &p) { p.logitBias = {{-1, 1}}; }));
+  SamplingParams p;
+  p.presencePenalty = 3;
+  EXPECT_EQ(p.validate().error().message, "presence-penalty: expected a number from -2 to 2, got 3");
+  p = {};
+  p.logitBias = {{7, 1}};
+  EXPECT_TRUE(bool(p.validate(8)));
+  EXPECT_FALSE(bool(p.validate(7)));
 }
 
 } // namespace
