@@ -12,7 +12,7 @@ CodeGemm::CodeGemm(KernelBuilder &k, const QuantOperand &x, SmallVector<WeightPa
                    RowIndex xRow, PanelGemm::Epilogue epilogue)
     : k(k), x(x), weights(std::move(weights)), panelsPerWeight(panelsPerWeight), rows(rows), xRow(std::move(xRow)),
       epilogue(std::move(epilogue)), shape(this->weights.front().type), pieceK(piece(x.scheme, shape)), nibbles(shape.storage.isInteger(4)),
-      fp8(isa<Float8E4M3FNType>(shape.storage)) {}
+      fp8(isa<Float8E4M3FNType>(x.scheme.storage)) {}
 
 int64_t CodeGemm::piece(const RowScheme &x, const WeightShape &w) { return std::min({x.group, w.scaleBlock, w.k}); }
 
@@ -21,7 +21,8 @@ std::string CodeGemm::why(RankedTensorType x, RankedTensorType w) {
     return why;
   RowScheme rows(x);
   WeightShape shape(w);
-  bool meet = rows.storage.isInteger(8) ? shape.storage.isInteger(8) || shape.storage.isInteger(4) : isa<Float8E4M3FNType>(shape.storage);
+  bool integers = shape.storage.isInteger(8) || shape.storage.isInteger(4);
+  bool meet = integers || (!rows.storage.isInteger(8) && isa<Float8E4M3FNType>(shape.storage));
   if (!meet || !shape.scaleBlock) {
     std::string text;
     llvm::raw_string_ostream(text) << "x in " << rows.storage << " does not meet weights stored as " << shape.storage;
@@ -39,7 +40,7 @@ std::string CodeGemm::why(RankedTensorType x, RankedTensorType w) {
 
 int64_t CodeGemm::scratchBytes(RankedTensorType x, RankedTensorType w, int64_t rowBlock) {
   WeightShape shape(w);
-  int64_t perRow = isa<Float8E4M3FNType>(shape.storage) ? shape.k : int64_t(llvm::divideCeil(shape.k, piece(RowScheme(x), shape)));
+  int64_t perRow = isa<Float8E4M3FNType>(RowScheme(x).storage) ? shape.k : int64_t(llvm::divideCeil(shape.k, piece(RowScheme(x), shape)));
   return rowBlock * perRow * 4;
 }
 
@@ -55,9 +56,17 @@ static Value as16(KernelBuilder &k, Value words) { return LLVM::BitcastOp::creat
 
 /// A vector of codes as operands of `dot`; `xUnit` gives what they meet. Byte j of a lane is k = j, of int4 its low half is
 /// k = j and its high half k = j + 4.
-SmallVector<Value, 4> CodeGemm::weightUnit(Value vector) const {
-  if (fp8)
-    return decodeE4M3(k, vector);
+SmallVector<Value, 8> CodeGemm::weightUnit(Value vector) const {
+  if (isa<Float8E4M3FNType>(shape.storage)) {
+    SmallVector<Value, 4> numbers = decodeE4M3(k, vector);
+    return {numbers.begin(), numbers.end()};
+  }
+  if (fp8) {
+    SmallVector<Value, 8> numbers = decodeIntegers(k, vector, shape.storage.getIntOrFloatBitWidth());
+    for (Value &number : numbers)
+      number = arith::SIToFPOp::create(k.b, k.vf32, number);
+    return numbers;
+  }
   auto flip = [&](Value v, int64_t mask) -> Value { return arith::XOrIOp::create(k.b, v, k.cint(k.vi32, int32_t(uint32_t(mask)))); };
   auto keep = [&](Value v) -> Value { return arith::AndIOp::create(k.b, v, k.cint(k.vi32, 0x0f0f0f0f)); };
   if (k.variant.int8Dot) {
@@ -84,8 +93,8 @@ Value CodeGemm::xWord(Value at, int64_t n) const {
   return k.splat(word);
 }
 
-SmallVector<Value, 4> CodeGemm::xUnit(Value at, int64_t n) const {
-  SmallVector<Value, 4> v;
+SmallVector<Value, 8> CodeGemm::xUnit(Value at, int64_t n) const {
+  SmallVector<Value, 8> v;
   for (int64_t j = 0; fp8 && j < n; ++j)
     v.push_back(k.splat(k.load(k.f32, k.at(at, 4 * j))));
   if (fp8)
@@ -107,7 +116,7 @@ static Value call(KernelBuilder &k, Type type, StringRef intrinsic, ValueRange a
   return LLVM::CallIntrinsicOp::create(k.b, type, k.b.getStringAttr(intrinsic), args).getResult(0);
 }
 
-/// acc + the products of a unit's operands: exact, or of E4M3 one rounding.
+/// acc + the products of a unit's operands: exact, or one rounding where rows are E4M3.
 Value CodeGemm::dot(Value acc, Value w, Value x) const {
   if (fp8)
     return k.fma(x, w, acc);
@@ -199,11 +208,11 @@ SmallVector<Value> CodeGemm::sums(ArrayRef<Slot> slots, ArrayRef<Value> codes, V
   auto unit = [&](Value kk, int64_t count, ValueRange in) {
     SmallVector<Value> next(in);
     Value at = k.add(first, kk);
-    SmallVector<SmallVector<Value, 4>> w;
+    SmallVector<SmallVector<Value, 8>> w;
     for (const Slot &slot : slots)
       w.push_back(weightUnit(k.load(k.vi32, k.at(slot.data, k.mul(at, kVector / shape.kp)), 4)));
     for (auto [r, row] : llvm::enumerate(codes)) {
-      SmallVector<Value, 4> x = xUnit(k.at(row, k.mul(at, fp8 ? 4 : 1)), count);
+      SmallVector<Value, 8> x = xUnit(k.at(row, k.mul(at, fp8 ? 4 : 1)), count);
       for (size_t s = 0; s < slots.size(); ++s)
         for (size_t j = 0; j < x.size(); ++j) {
           Value &a = next[r * slots.size() + s];
@@ -222,7 +231,7 @@ SmallVector<Value> CodeGemm::promote(ArrayRef<Slot> slots, ArrayRef<Value> scale
   SmallVector<Value> w, next;
   for (const Slot &slot : slots) {
     w.push_back(k.load(k.vf32, k.at(slot.scale, k.mul(k.div(g, llvm::divideCeil(shape.scaleBlock, pieceK)), kLanes * 4)), 4));
-    if (fp8)
+    if (isa<Float8E4M3FNType>(shape.storage))
       w.back() = k.fmul(w.back(), k.cf(k.vf32, kE4M3Scale));
   }
   for (Value row : scales) {

@@ -1,7 +1,7 @@
-// Products of two operands in codes: int8 rows times int8 or int4 panels, and E4M3 rows times E4M3 panels.
+// Products of two operands in codes: int8 rows times int8 or int4 panels, and E4M3 rows times E4M3, int8 or int4 panels.
 //
 // K is cut into pieces in which neither operand changes its scale. A piece's sum of integers is exact in int32 and no order
-// of additions changes it; one of E4M3 numbers, whose products are exact in f32, has one chain of additions, k ascending.
+// of additions changes it; one with E4M3 rows, whose products are exact in f32, has one chain of additions, k ascending.
 // Pieces are added up as f32, k ascending: acc += f32(sum) * (sx * sw), each step rounded. So results are those of
 // runtime/reference/Quantize.h to the bit, in every variant.
 //
@@ -35,8 +35,8 @@ private:
     Value data, scale;
   };
   int64_t pieces() const { return llvm::divideCeil(shape.k, pieceK); }
-  SmallVector<Value, 4> weightUnit(Value vector) const;
-  SmallVector<Value, 4> xUnit(Value at, int64_t n) const;
+  SmallVector<Value, 8> weightUnit(Value vector) const;
+  SmallVector<Value, 8> xUnit(Value at, int64_t n) const;
   Value xWord(Value at, int64_t n) const;
   Value dot(Value acc, Value w, Value x) const;
   Value movedSum(Value codes, Value first, int64_t n) const;
@@ -56,7 +56,8 @@ private:
   PanelGemm::Epilogue epilogue;
   WeightShape shape;
   int64_t pieceK;
-  bool nibbles, fp8;
+  bool nibbles; ///< the weight is int4
+  bool fp8;     ///< rows are E4M3, in f32 in scratch
 };
 
 } // namespace dsv3::codegen

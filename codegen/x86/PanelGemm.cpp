@@ -112,9 +112,7 @@ static Value upperBF16(KernelBuilder &k, Value pairs) {
   return arith::BitcastOp::create(k.b, k.vf32, arith::AndIOp::create(k.b, pairs, k.cint(k.vi32, int64_t(int32_t(0xffff0000)))).getResult());
 }
 
-/// 16 columns of int8 (4 k) or int4 (8 k) as vectors of i32, k ascending. Byte j of a lane is k = j; of int4 its halves are k = j
-/// and j + 4.
-static SmallVector<Value, 8> decodeIntegers(KernelBuilder &k, Value lanes, int64_t bits) {
+SmallVector<Value, 8> decodeIntegers(KernelBuilder &k, Value lanes, int64_t bits) {
   SmallVector<Value, 8> v;
   for (int64_t half = 0; half < 8; half += bits)
     for (int64_t byte = 0; byte < 4; ++byte) {

@@ -44,6 +44,10 @@ std::string whyNotPanels(mlir::RankedTensorType logical);
 /// 16 columns x 4 consecutive k of E4M3 codes as four vectors of f32, times 2^-8, which is what `kE4M3Scale` takes away.
 SmallVector<Value, 4> decodeE4M3(KernelBuilder &k, Value lanes);
 inline constexpr double kE4M3Scale = 256;
+
+/// 16 columns of int8 (4 k) or int4 (8 k) as vectors of i32, k ascending. Byte j of a lane is k = j; of int4 its halves are k = j
+/// and j + 4.
+SmallVector<Value, 8> decodeIntegers(KernelBuilder &k, Value lanes, int64_t bits);
 /// bf16 when x and the weight's numbers both are bf16, else f32.
 mlir::Type multiplyType(mlir::Type x, mlir::RankedTensorType weight);
 

@@ -20,12 +20,17 @@ CONFIG = {"policy": "w4a16",
           "ignore": [r"re:model\.layers\.6\..*", "model.layers.0.mlp.gate_up_proj"]}
 
 
+# int4 weights and E4M3 activations.
+INT4_E4M3 = {"config_groups": {"experts": {"targets": ["routed_experts", "shared_experts"], "weights": {"num_bits": 4, "group_size": 128},
+                                           "input_activations": {"num_bits": 8, "type": "float", "group_size": 128}}}}
+
+
 def quant_flags(policy, folder):
-    if policy != "config":
+    if policy not in ("config", "int4-e4m3"):
         return (f"--quant={policy}",)
     file = os.path.join(folder, "quant.json")
     with open(file, "w", encoding="ascii") as f:
-        json.dump(CONFIG, f)
+        json.dump(CONFIG if policy == "config" else INT4_E4M3, f)
     return (f"--quant-config={file}",)
 
 
@@ -72,6 +77,19 @@ def states(folder, checkpoint, *flags):
                   tools.ids_flag(IDS), "--taps", f"--taps-out={out}", "--hash-only")
     artifact = tools.compile_model(checkpoint, os.path.join(folder, "artifact"), "--force", *flags)
     return tools.safetensors_np.load(out), tools.forward(artifact, IDS, taps=True)[2]
+
+
+def test_e4m3_rows_meet_int4_weights(tmp_path):
+    """Nothing falls back on x86, and what comes out of the first layer of experts is the reference's."""
+    flags = quant_flags("int4-e4m3", tmp_path)
+    done = tools.succeed("compile-model", contract.TINY, "-o", tmp_path / "a.dsv3", "--dtype=f32", *SIZES, *flags)
+    assert b"stay plain" not in done.stderr
+    want, got = (reference(tmp_path, quantised_program(tmp_path, *flags)[0]), tools.forward(tmp_path / "a.dsv3", IDS)[1]["logits"])
+    weights_only = {"config_groups": {"experts": {k: v for k, v in INT4_E4M3["config_groups"]["experts"].items() if k != "input_activations"}}}
+    (tmp_path / "w.json").write_text(json.dumps(weights_only))
+    plain = reference(tmp_path, quantised_program(tmp_path, f"--quant-config={tmp_path / 'w.json'}")[0])
+    # A row near the middle of two codes may round to either, so the kernel is held to half of what the codes change.
+    assert kl(plain, want) > 1e-6 and kl(got, want) < kl(plain, want) / 2
 
 
 def row_error(a, b):

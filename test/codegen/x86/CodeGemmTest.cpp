@@ -1,4 +1,4 @@
-// Products of int8 rows with int8 and int4 weights: integers to the bit, results as the reference adds them up.
+// Products of int8 and E4M3 rows with weights in codes: integers to the bit, results as the reference adds them up.
 #include "test/codegen/x86/Codes.h"
 
 #include "runtime/reference/Norm.h"
@@ -18,14 +18,16 @@ struct CodeCase {
   int bits;              ///< of the weight: 8, 4, or 0 for E4M3 in both operands
   int64_t wGroup, xGroup; ///< k per scale, 0: all
   Elem y = Elem::F32;
+  bool fp8Rows = false; ///< E4M3 rows meet integers
+  bool isInteger() const { return bits && !fp8Rows; }
 };
 
 std::string describe(const CodeCase &c) {
-  return "k" + std::to_string(c.k) + "_n" + std::to_string(c.n) + (c.bits ? "_w" + std::to_string(c.bits) : "_fp8") + "g" + std::to_string(c.wGroup) + "_x" +
+  return std::string(c.fp8Rows ? "e4m3_" : "") + "k" + std::to_string(c.k) + "_n" + std::to_string(c.n) + (c.bits ? "_w" + std::to_string(c.bits) : "_fp8") + "g" + std::to_string(c.wGroup) + "_x" +
          std::to_string(c.xGroup) + "_" + name(c.y);
 }
 
-QuantStorage storageOf(const CodeCase &c) { return c.bits ? QuantStorage::I8 : QuantStorage::F8E4M3; }
+QuantStorage storageOf(const CodeCase &c) { return c.isInteger() ? QuantStorage::I8 : QuantStorage::F8E4M3; }
 std::string rowsText(int64_t rows, const CodeCase &c) { return codesText({rows, c.k}, Elem::BF16, storageOf(c), c.xGroup); }
 Weight makeWeight(const CodeCase &c, Shape shape, uint32_t seed) {
   return c.bits ? intWeight(shape, Elem::BF16, c.bits, c.wGroup, seed) : fp8Weight(shape, Elem::BF16, 1, c.wGroup, seed);
@@ -80,7 +82,7 @@ TEST_P(CodeGemmTest, MatchesReference) {
 /// All scales 1: what comes out is the int32 sum itself.
 TEST_P(CodeGemmTest, IntegersAreExact) {
   CodeCase c = GetParam();
-  if (c.k > 1040 || !c.bits)
+  if (c.k > 1040 || !c.isInteger())
     GTEST_SKIP() << "sums are not integers that a float32 holds exactly";
   Weight w = makeWeight(c, {c.n, c.k}, 1);
   std::fill(w.scales.data.begin(), w.scales.data.end(), 1.0);
@@ -230,7 +232,9 @@ INSTANTIATE_TEST_SUITE_P(Schemes, CodeGemmTest,
                          ::testing::Values(CodeCase{160, 88, 8, 0, 0}, CodeCase{1100, 33, 8, 0, 128, Elem::BF16}, CodeCase{67, 17, 8, 0, 0},
                                            CodeCase{384, 40, 8, 128, 0}, CodeCase{1029, 40, 4, 0, 0}, CodeCase{512, 64, 4, 128, 0, Elem::BF16},
                                            CodeCase{328, 17, 4, 128, 128}, CodeCase{7, 1, 4, 0, 0}, CodeCase{256, 48, 4, 0, 128},
-                                           CodeCase{1100, 40, 0, 128, 128}, CodeCase{67, 17, 0, 0, 0, Elem::BF16}),
+                                           CodeCase{1100, 40, 0, 128, 128}, CodeCase{67, 17, 0, 0, 0, Elem::BF16},
+                                           CodeCase{384, 40, 4, 128, 128, Elem::F32, true}, CodeCase{1029, 33, 4, 0, 128, Elem::BF16, true},
+                                           CodeCase{67, 17, 4, 0, 0, Elem::F32, true}, CodeCase{328, 17, 8, 0, 128, Elem::F32, true}),
                          [](const auto &info) { return describe(info.param); });
 
 /// A sum as large as the model's widest product: 18432 x 127 x 127 is beyond a float32, not beyond an int32.
