@@ -42,9 +42,13 @@ void StopMatcher::Pattern::advance(char c) {
 }
 
 std::string StopMatcher::push(std::string_view input) {
-  if (hit)
-    return "";
-  for (char c : input) {
+  return hit ? "" : take(input);
+}
+
+std::string StopMatcher::take(std::string_view &input) {
+  while (!input.empty() && !hit) {
+    char c = input.front();
+    input.remove_prefix(1);
     held += c;
     for (size_t i = 0; i < patterns.size(); ++i) {
       Pattern &p = patterns[i];
@@ -52,17 +56,22 @@ std::string StopMatcher::push(std::string_view input) {
       if (p.state == p.text.size() && (!hit || p.text.size() > patterns[*hit].text.size()))
         hit = i;
     }
-    if (hit) {
-      held.resize(held.size() - patterns[*hit].text.size());
-      return std::exchange(held, {});
-    }
   }
   size_t keep = 0;
   for (const Pattern &p : patterns)
     keep = std::max(keep, p.state);
+  if (hit)
+    keep = patterns[*hit].text.size();
   std::string ready = held.substr(0, held.size() - keep);
-  held.erase(0, ready.size());
+  held.erase(0, hit ? held.size() : ready.size());
   return ready;
+}
+
+void StopMatcher::reset() {
+  hit.reset();
+  held.clear();
+  for (Pattern &p : patterns)
+    p.state = 0;
 }
 
 std::string StopMatcher::flush() { return std::exchange(held, {}); }

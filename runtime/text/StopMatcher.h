@@ -25,6 +25,12 @@ public:
   /// Nothing after a match.
   std::string push(std::string_view text);
 
+  /// The same, and leaves in `text` what follows the match; nothing is left without one.
+  std::string take(std::string_view &text);
+
+  /// Forgets what was seen, to search again.
+  void reset();
+
   /// Ends the stream and returns what was still held back.
   std::string flush();
 
