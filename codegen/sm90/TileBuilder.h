@@ -109,7 +109,7 @@ public:
   Value alloc(tile::BufType type);
   Value view(tile::BufType type, Value source, llvm::ArrayRef<Num> at);
   void copy(Value source, llvm::ArrayRef<Num> at, Value dest, tile::Hint hint = tile::Hint::Normal, Value onSlot = {});
-  Value load(Value source, Type type);
+  Value load(Value source, Type type, bool trans = false);
   void store(Value frag, Value dest);
   void zero(Value dest, Num from, Num to);
   Value put(Value source, Value tma, llvm::ArrayRef<Num> at);

@@ -70,15 +70,15 @@ int64_t KernelOp::getThreads() {
 }
 
 int64_t KernelOp::getBufferBytes() {
-  int64_t bytes = 0;
-  auto add = [&](BufType buf) { bytes = llvm::alignTo(bytes, buf.getSmem().alignment()) + buf.getBytes(); };
+  int64_t bytes = 0; // --dsv3-tile-allocate puts buffers of one alignment side by side: none is lost between them
   for (Operation &op : getBody().front()) {
     if (auto alloc = dyn_cast<AllocOp>(op))
-      add(alloc.getBuf().getType());
+      bytes += alloc.getBuf().getType().getBytes();
     if (auto ring = dyn_cast<RingOp>(op))
-      for (int64_t i = 0; i < ring.getRing().getStages() * ring.getRing().getLanes(); ++i)
-        for (unsigned k = 0; k < ring.getRing().getBufs().size(); ++k)
-          add(ring.getRing().getBuf(k));
+      for (unsigned k = 0; k < ring.getRing().getBufs().size(); ++k) {
+        BufType buf = ring.getRing().getBuf(k);
+        bytes += int64_t(llvm::alignTo(buf.getBytes(), buf.getSmem().alignment())) * ring.getRing().getStages() * ring.getRing().getLanes();
+      }
   }
   return bytes;
 }

@@ -179,7 +179,9 @@ LogicalResult verifyAccess(Operation *op, BufType buf, Type value, bool trans) {
     return success();
   }
   SmallVector<int64_t> shape(tensor.getShape());
-  if (trans)
+  if (trans && shape.size() == 1)
+    shape.push_back(1);
+  else if (trans)
     std::reverse(shape.begin(), shape.end());
   ArrayRef<int64_t> have = buf.getShape();
   while (have.size() > shape.size() && have.front() == 1)

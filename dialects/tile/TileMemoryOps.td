@@ -53,7 +53,8 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "A fragment from shared memory";
   let description = [{
     `%f = load %b : !B -> !F`: shapes are equal (T30; a column or row vector has one dim), elements too. A buffer of one element
-    loads as a scalar. `trans`: the fragment is the buffer's transpose.
+    loads as a scalar. `trans`: the fragment is the buffer's transpose; one of one dim lies along the second last dim of a buffer
+    whose last one is 1.
   }];
   let arguments = (ins Tile_Buf:$source, UnitAttr:$trans);
   let results = (outs Tile_FragOrUniform:$result);

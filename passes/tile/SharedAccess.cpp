@@ -9,7 +9,9 @@ namespace {
 constexpr int64_t kThreads = 128;
 
 std::vector<int64_t> inBuffer(std::vector<int64_t> coord, bool trans) {
-  if (trans)
+  if (trans && coord.size() == 1) // along the second last dim
+    coord.push_back(0);
+  else if (trans)
     std::reverse(coord.begin(), coord.end());
   return coord;
 }

@@ -51,8 +51,11 @@ public:
     int64_t bytes = p.wide ? 2 : 1;
     TensorMap rows{p.wide ? TensorMap::Elem::BF16 : TensorMap::Elem::U8, {p.shape.k, p.shape.rows}, {p.x.pitch * bytes}, {128 / bytes, s.tokens}, 128};
     launch.params.push_back({DeviceParam::Map{at.of(0), std::move(rows), p.x.offset * bytes}});
-    if (!p.wide)
-      pointer(at.of(0), kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset);
+    if (!p.wide) {
+      int64_t scales = kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset, perRow = spec.kBlocks();
+      TensorMap map{TensorMap::Elem::F32, {perRow, p.shape.rows}, {perRow * 4}, {4, s.tokens}, 0};
+      launch.params.push_back(spec.scalesInStage() ? DeviceParam{DeviceParam::Map{at.of(0), std::move(map), scales}} : DeviceParam{DeviceParam::Pointer{at.of(0), scales}});
+    }
     for (unsigned w : p.weights)
       for (unsigned part = 0; part < (p.zeros ? 3 : 2); ++part)
         pointer(at.of(w) + part);

@@ -10,7 +10,8 @@ static constexpr int64_t kGroup = 128, kBlockBytes = 64 * kGroup / 2;
 int64_t sharedBytes(const Int4Spec &spec) {
   const ColsSchedule &s = spec.schedule;
   int64_t blocks = s.bk / kGroup, rows = spec.weights * s.bm();
-  int64_t stage = rows * s.bk / 2 + s.tokens * s.bk * (spec.wide ? 2 : 1) + (spec.wGrouped ? rows * blocks * (spec.zeros ? 5 : 4) : 0);
+  int64_t stage = rows * s.bk / 2 + s.tokens * s.bk * (spec.wide ? 2 : 1) + (spec.wGrouped ? rows * blocks * (spec.zeros ? 5 : 4) : 0) +
+                  (spec.scalesInStage() ? llvm::alignTo(s.tokens * 16, 128) : 0);
   int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
   int64_t epilogue = spec.codesOut ? 4 * s.warpgroups * s.columns() * 4 : spec.staged() ? s.stagingBytes() : 0;
   return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + epilogue;
@@ -36,7 +37,9 @@ private:
   SmallVector<Type> params() override {
     SmallVector<int64_t> box{s.tokens, spec.wide ? 64 : 128};
     SmallVector<Type> types{k.tma(xElem, box)};
-    if (!spec.wide)
+    if (spec.scalesInStage())
+      types.push_back(k.tma(k.f32, {s.tokens, 4}, tile::SmemKind::Linear));
+    else if (!spec.wide)
       types.push_back(k.gmem({any, spec.xGrouped ? spec.kBlocks() : 1}, k.f32));
     for (int64_t i = 0; i < spec.weights; ++i) {
       types.push_back(k.gmem({any, spec.kBlocks() * kBlockBytes}, k.i8)); // a row of blocks a row
@@ -83,6 +86,8 @@ private:
       for (Type elem : {k.f32, k.i8})
         if (elem == k.f32 || spec.zeros)
           types.append(size_t(spec.weights), k.buf({s.warpgroups, blocks, 64}, elem, tile::SmemKind::Linear));
+    if (spec.scalesInStage())
+      types.push_back(k.buf({s.tokens, 4}, k.f32, tile::SmemKind::Linear));
     return types;
   }
 
@@ -93,8 +98,12 @@ private:
       k.copy(w[size_t(i)], {weightBlock(item, k.ci(g)), k.mul(kk, 64 / 2)}, k.view(k.fragBuf({blocks, 64, kGroup}, k.i4, packing), dest, {g}));
   }
 
-  /// Scales of all weights, then their zero points: of a row of blocks side by side.
+  /// Scales of all weights, then their zero points: of a row of blocks side by side; then scales of x.
   void copyMore(const ColsItem &item, Value kk, ArrayRef<Value> dest) override {
+    if (spec.scalesInStage()) {
+      k.copy(xScales, {item.row, k.shl(k.shr(kk, 9), 2)}, dest.back());
+      dest = dest.drop_back();
+    }
     for (auto [i, buffer] : llvm::enumerate(dest)) {
       bool zeros = i >= size_t(spec.weights);
       Value source = (zeros ? wZeros : wScales)[i % size_t(spec.weights)];
@@ -180,10 +189,10 @@ private:
     auto [from, to] = range(item);
     const size_t weights = size_t(spec.weights), ahead = 1 + weights;
     Type sumType = k.frag(s.tokens, k.f32);
-    // Scales of x are read a stage ahead, so that the loads are over before they are needed.
+    // Scales of x that do not come with the stage are read a stage ahead, so that the loads are over before they are needed.
     auto rowScalesAt = [&](Value kBlock, Values &into) {
       Value last = k.ci(spec.kBlocks() - 1);
-      for (int64_t b = 0; spec.xGrouped && b < blocks; ++b)
+      for (int64_t b = 0; spec.xGrouped && !spec.scalesInStage() && b < blocks; ++b)
         into.push_back(k.read(xScales, {item.row, k.min(k.add(kBlock, b), last)}, k.col(s.tokens, k.f32), item.rows, {}, /*trans=*/true));
     };
     Values inits{slot};
@@ -192,13 +201,17 @@ private:
     Values r = k.loop(from, to, s.bk, inits, [&](Value kk, Values v) {
       Values coming;
       rowScalesAt(k.add(k.shr(kk, 7), blocks), coming);
-      Values bufs = k.wait(v[0]), sums(ArrayRef<Value>(v).slice(1, weights)), parts, scales;
+      Values bufs = k.wait(v[0]), sums(ArrayRef<Value>(v).slice(1, weights)), parts, scales, columns;
+      if (!spec.scalesInStage())
+        columns.append(v.begin() + ahead, v.end());
       multiplyStage(
           bufs, g, [&](int64_t) { return k.none(k.acc(s.tokens, sumElem())); },
           [&](int64_t u, TileBuilder::Mma mma) {
             parts.push_back(mma.acc);
             if (spec.wGrouped)
               scales.push_back(ofGroup(bufs, 0, u, g, k.f32));
+            if (spec.scalesInStage() && u % spec.weights == 0)
+              columns.push_back(columnScales(bufs, u / spec.weights, kk));
           },
           [&](int64_t u) {
             Value part = k.await(parts[size_t(u)]), factor;
@@ -207,7 +220,7 @@ private:
             if (spec.wGrouped)
               factor = k.bcast(scales[size_t(u)], sumType);
             if (spec.xGrouped) {
-              Value column = k.bcast(v[ahead + size_t(u) / weights], sumType);
+              Value column = k.bcast(columns[size_t(u) / weights], sumType);
               factor = factor ? k.mul(factor, column) : column;
             }
             Value &sum = sums[size_t(u) % weights];
@@ -219,6 +232,13 @@ private:
       return next;
     });
     return Values(ArrayRef<Value>(r).take_front(ahead));
+  }
+
+  /// The scales of x's rows and a block of the stage's: column (K / 128) % 4 of its box.
+  Value columnScales(const Values &bufs, int64_t block, Value kk) {
+    Value at = blocks == 4 ? k.ci(block) : k.add(k.rem(k.shr(kk, 7), 4), block);
+    auto column = tile::BufType::get(k.b.getContext(), {s.tokens, 1}, k.f32, tile::LayoutAttr::get(k.b.getContext(), tile::SmemKind::Pad, 12, 0, 0));
+    return k.load(k.view(column, bufs.back(), {0, at}), k.col(s.tokens, k.f32), /*trans=*/true);
   }
 
   /// What a unit's rows have in buffer `first` and on of those behind x, a weight each.

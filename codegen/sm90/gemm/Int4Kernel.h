@@ -20,6 +20,8 @@ struct Int4Spec : ColsSpec {
 
   /// Sums of 128 k are scaled and added one after the other; else one sum over K is scaled.
   bool promoted() const { return wGrouped || xGrouped; }
+  /// Scales of x per 128 k come with the stages, four of a row in a box: rows of them are whole 16-byte words.
+  bool scalesInStage() const { return xGrouped && kBlocks() % 4 == 0; }
   /// The sum over K is one of integers.
   bool exact() const { return !wide && !promoted(); }
 };
@@ -27,8 +29,8 @@ struct Int4Spec : ColsSpec {
 /// Dynamic shared memory of such a kernel.
 int64_t sharedBytes(const Int4Spec &spec);
 
-/// Parameters: the step's scalars; tensor map of x (box tokens x 128 int8 or 64 bf16), of int8 also the address of its scales
-/// [rows, K / 128 or 1]; per weight the addresses of codes, scales and maybe zero points (Int4Weights.h); address of y, where quantised
+/// Parameters: the step's scalars; tensor map of x (box tokens x 128 int8 or 64 bf16), of int8 also its scales [rows, K / 128
+/// or 1], by a tensor map where they come with the stages (box tokens x 4), else their address; per weight the addresses of codes, scales and maybe zero points (Int4Weights.h); address of y, where quantised
 /// also of its scales [rows, N / 128]; the source's own.
 void buildInt4Kernel(TileBuilder &k, llvm::StringRef symbol, const Int4Spec &spec, const ColsSource &source);
 

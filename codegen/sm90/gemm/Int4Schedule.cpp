@@ -17,7 +17,7 @@ int64_t registers(const Int4Shape &p, const ColsSchedule &s) {
   constexpr int64_t kRest = 44;
   int64_t operand = p.wide ? 32 : 16, sums = p.weights * s.tokens / 2, inFlight = std::min<int64_t>(2, units(p, s));
   if (p.promoted)
-    sums += inFlight * s.tokens / 2 + (p.wide ? 0 : s.bk / 128 * s.tokens / 4);
+    sums += inFlight * s.tokens / 2 + (p.wide ? 0 : std::min<int64_t>(2, s.bk / 128) * s.tokens / 4);
   return sums + inFlight * operand + 8 + kRest;
 }
 
@@ -35,7 +35,7 @@ double unitClocks(const Int4Shape &p, const ColsSchedule &s) {
 
 int64_t stageBytes(const Int4Shape &p, const ColsSchedule &s) {
   int64_t rows = p.weights * s.bm();
-  return rows * s.bk / 2 + s.tokens * s.bk * (p.wide ? 2 : 1) + (p.wGrouped ? rows * s.bk / 128 * 4 : 0);
+  return rows * s.bk / 2 + s.tokens * s.bk * (p.wide ? 2 : 1) + (p.wGrouped ? rows * s.bk / 128 * 4 : 0) + (p.promoted && !p.wide ? std::max<int64_t>(128, s.tokens * 16) : 0);
 }
 
 double estimate(const Int4Shape &p, const ColsSchedule &s, const GpuModel &gpu) {

@@ -103,7 +103,9 @@ Value KernelLowering::placeOf(Places &p, int64_t reg, int64_t &offset) {
 
 /// Coordinate in the buffer of a fragment's element.
 static std::vector<int64_t> inBuffer(std::vector<int64_t> coord, bool transpose) {
-  if (transpose)
+  if (transpose && coord.size() == 1) // along the second last dim
+    coord.push_back(0);
+  else if (transpose)
     std::reverse(coord.begin(), coord.end());
   return coord;
 }

@@ -46,7 +46,7 @@ SimValue load(Machine &m, Agent &agent, LoadOp op) {
   for (const GranuleUse &use : m.tables.uses(buffer.type, type, op.getTrans(), false, phase))
     read(first + use.granule, use.warps);
   std::vector<double> data = readNumbers(m, buffer);
-  if (op.getTrans()) {
+  if (op.getTrans() && type.getRank() == 2) {
     const int64_t rows = type.getShape()[0], cols = type.getShape()[1];
     std::vector<double> turned(data.size());
     for (int64_t i = 0; i < int64_t(data.size()); ++i)

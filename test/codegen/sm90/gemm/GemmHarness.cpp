@@ -171,7 +171,7 @@ Bytes LaunchKernel::pack(unsigned operand, unsigned part, llvm::function_ref<con
 static Bytes gather(const TensorMap &map, const uint8_t *data) {
   Bytes packed;
   SmallVector<int64_t> at(map.dims.size(), 0);
-  int64_t width = map.elem == TensorMap::Elem::U8 ? 1 : 2;
+  int64_t width = map.elem == TensorMap::Elem::U8 ? 1 : map.elem == TensorMap::Elem::F32 ? 4 : 2;
   for (bool more = true; more;) {
     int64_t byte = 0;
     for (size_t d = 1; d < at.size(); ++d)
