@@ -26,11 +26,12 @@ struct Options {
 void work(const Pack &pack, const std::vector<const Case *> &cases, const Options &o, const Anchors &anchors, int64_t first,
           const std::function<void(const std::string &)> &report) {
   Result<std::unique_ptr<Device>> device = Device::open();
+  Kept kept;
   for (size_t i = size_t(first); i < cases.size(); ++i) {
     RunRow row;
     row.name = cases[i]->name;
     row.op = cases[i]->op;
-    Result<RunRow> done = device ? runCase(**device, pack, o.pack, *cases[i], o.run, anchors) : Result<RunRow>(device.error());
+    Result<RunRow> done = device ? runCase(**device, pack, o.pack, *cases[i], o.run, anchors, kept) : Result<RunRow>(device.error());
     if (done)
       row = *done;
     else
@@ -202,6 +203,7 @@ Result<int> main(int argc, char **argv) {
   kernel->add_flag("--time", o.time, "Time CUDA graph replays, weights and cache cold; default: both");
   kernel->add_option("--rest", o.run.restMs, "Milliseconds of rest before each timed replay; 0: back to back, at the power limit")
       ->check(CLI::NonNegativeNumber);
+  kernel->add_option("--timed", o.run.timedMs, "Milliseconds of timed replays of a case, about")->check(CLI::PositiveNumber);
   kernel->add_flag("--list", o.list, "Print the names of the cases");
   kernel->add_option("--filter", o.filter, "Only cases whose name matches this regular expression");
   kernel->add_option("--anchors", o.anchors, "CSV of what the best public kernels took");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <map>
 #include <thread>
 
 namespace dsv3::bench {
@@ -17,8 +16,8 @@ int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Device memory of one case: each buffer in as many copies as sets need.
 class Session {
 public:
-  Session(const Device &device, const Pack &pack, const std::string &folder, const Case &c, const RunOptions &options)
-      : device(device), pack(pack), folder(folder), c(c), options(options) {}
+  Session(const Device &device, const Pack &pack, const std::string &folder, const Case &c, const RunOptions &options, Kept &kept)
+      : device(device), pack(pack), folder(folder), c(c), options(options), kept(kept) {}
 
   Result<RunRow> run(const Anchors &anchors) {
     row.name = c.name;
@@ -28,6 +27,7 @@ public:
       done = checkResults();
     if (done && options.time && row.problem.empty())
       done = time(anchors);
+    keepWeights();
     for (void *module : modules)
       (void)device.unloadModule(module); // the process may be past saving; the next one starts afresh
     return done ? Result<RunRow>(row) : Result<RunRow>(done.error());
@@ -68,9 +68,19 @@ private:
       return made.error();
     data.emplace(std::move(*made));
     row.sets = data->sets();
+    Kept before = std::move(kept); // what this case does not take over is freed before anything is allocated
+    kept.clear();
+    for (const Buffer &b : c.buffers)
+      if (auto same = before.find(keyOf(b)); same != before.end())
+        taken.insert(before.extract(same));
+    before.clear();
     for (const Buffer &b : c.buffers) {
       int64_t bytes = b.role == Role::Cache ? b.shape[0] * data->cachePages() * b.shape[2] * b.shape[3] * int64_t(byteSize(b.elem)) : b.bytes;
       int64_t copies = copiesOf(b, data->sets());
+      if (auto same = taken.find(keyOf(b)); same != taken.end()) {
+        places.push_back({std::move(same->second), bytes, copies, /*filled=*/true});
+        continue;
+      }
       Result<Memory> m = device.allocate(stride(bytes) * (copies - 1) + bytes);
       if (!m)
         return doesNotFitError(c.name + ": " + b.name + " of " + std::to_string(copies) + " x " + std::to_string(bytes) + " bytes: " + m.error().message);
@@ -85,9 +95,29 @@ private:
     if (Status s = device.upload(stepScalars, 0, data->scalars().scalars, sizeof data->scalars().scalars); !s)
       return s;
     for (size_t i = 0; i < c.buffers.size(); ++i)
-      if (Status s = fillBuffer(i); !s)
+      if (Status s = places[i].filled ? Status() : fillBuffer(i); !s)
         return s;
     return bind();
+  }
+
+  /// Names what a buffer holds, empty for what is not kept: values are drawn by name, type, shape and number of rows.
+  std::string keyOf(const Buffer &b) const {
+    if (b.role != Role::Weight && !(b.role == Role::Input && b.isQuantised()))
+      return "";
+    std::string key = c.op + " " + b.name + " of " + std::to_string(b.bytes) + " bytes, " + std::to_string(copiesOf(b, data->sets())) + " copies, rows " +
+                      c.shape.value("rows", Json()).dump() + " of " + c.shape.value("m", Json()).dump();
+    for (const std::vector<int64_t> *sizes : {&b.shape, &b.block})
+      for (int64_t size : *sizes)
+        key += " " + std::to_string(size);
+    for (const Part &p : b.parts)
+      key += " " + p.name + std::to_string(int(p.elem)) + "@" + std::to_string(p.offset) + p.layout;
+    return key;
+  }
+
+  void keepWeights() {
+    for (size_t i = 0; i < places.size(); ++i)
+      if (std::string key = keyOf(c.buffers[i]); !key.empty() && places.size() == c.buffers.size())
+        kept.emplace(std::move(key), std::move(places[i].memory));
   }
 
   static bool isWritten(const Buffer &b) { return b.role == Role::Output || b.role == Role::Scratch; }
@@ -285,7 +315,7 @@ private:
     if (!graph)
       return graph.error();
     std::vector<double> times;
-    int64_t replays = std::clamp<int64_t>(int64_t(300000 / std::max(1.0, once * double(turns))), 7, 21);
+    int64_t replays = std::clamp<int64_t>(int64_t(1000 * double(options.timedMs) / std::max(1.0, once * double(turns))), 7, 21);
     for (int64_t i = 0; i < replays + 2; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(options.restMs));
       Result<double> us = device.replay(*graph);
@@ -323,6 +353,7 @@ private:
   struct Place {
     Memory memory;
     int64_t bytes, copies;
+    bool filled = false; ///< by the case before
   };
 
   const Device &device;
@@ -330,6 +361,8 @@ private:
   const std::string &folder;
   const Case &c;
   const RunOptions &options;
+  Kept &kept;
+  Kept taken; ///< of the case before, until they have their places
   RunRow row;
   std::optional<CaseData> data;
   std::vector<Place> places; ///< of the buffers
@@ -341,8 +374,8 @@ private:
 } // namespace
 
 Result<RunRow> runCase(const Device &device, const Pack &pack, const std::string &folder, const Case &c, const RunOptions &options,
-                       const Anchors &anchors) {
-  return Session(device, pack, folder, c, options).run(anchors);
+                       const Anchors &anchors, Kept &kept) {
+  return Session(device, pack, folder, c, options, kept).run(anchors);
 }
 
 //===-- Rows as JSON ------------------------------------------------------===//

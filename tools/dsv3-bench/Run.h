@@ -5,6 +5,8 @@
 #include "tools/dsv3-bench/Device.h"
 #include "tools/dsv3-bench/Floor.h"
 
+#include <map>
+
 namespace dsv3::bench {
 
 struct RunOptions {
@@ -12,6 +14,7 @@ struct RunOptions {
   int64_t samples = 16;           ///< rows compared with the reference
   int64_t coldBytes = 256 << 20;  ///< weights and cache that launches rotate over
   int64_t restMs = 10;            ///< idle time in front of each replay: a burst, which the power limit leaves alone
+  int64_t timedMs = 300;          ///< of replays, about; seven at least
   bool poison = true;             ///< fill what kernels write before they do; without, initcheck sees reads of what they did not
 };
 
@@ -34,9 +37,12 @@ struct RunRow {
 OrderedJson toJson(const RunRow &row);
 Result<RunRow> rowFromJson(const Json &json);
 
+/// What a case has drawn and no kernel changes, by what it is made of: candidates of a schedule share their weights.
+using Kept = std::map<std::string, Memory>;
+
 /// Fills, launches, compares and times. A wrong result, or a kernel that fails, stands in `problem`; errors are the pack's and
-/// the machine's: missing files, no memory.
+/// the machine's: missing files, no memory. `kept` are the weights of the case before, and then this one's.
 Result<RunRow> runCase(const Device &device, const Pack &pack, const std::string &folder, const Case &c, const RunOptions &options,
-                       const Anchors &anchors);
+                       const Anchors &anchors, Kept &kept);
 
 } // namespace dsv3::bench
