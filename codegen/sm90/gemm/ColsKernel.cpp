@@ -1,6 +1,9 @@
 #include "codegen/sm90/gemm/ColsKernel.h"
 
+#include "codegen/sm90/gemm/CodesOut.h"
 #include "codegen/sm90/gemm/Gated.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
@@ -10,13 +13,13 @@ namespace dsv3::codegen {
 /// does not depend on the schedule.
 static constexpr int64_t kUnit = 128;
 
-bool ColsSpec::staged() const { return !plainStores && outElem.isBF16() && n % 64 == 0 && outPitch % 8 == 0; }
+bool ColsSpec::staged() const { return !codesOut && outElem.isBF16() && n % 64 == 0 && outPitch % 8 == 0; }
 
 int64_t sharedBytes(const ColsSpec &spec) {
   const ColsSchedule &s = spec.schedule;
   int64_t stage = (spec.weights * s.bm() * bytesOfWeight(spec.operands) + s.tokens * bytesOfX(spec.operands)) * s.bk;
   int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
-  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + (spec.staged() ? s.stagingBytes() : 0);
+  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + spec.epilogueBytes();
 }
 
 ColsKernel::ColsKernel(TileBuilder &k, const ColsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
@@ -39,7 +42,8 @@ void ColsKernel::build(StringRef symbol) {
       exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.summed() * s.split}, exchangeElem())));
     if (spec.staged())
       stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
-    allocate();
+    if (spec.codesOut)
+      maxima = k.alloc(k.buf({4 * s.warpgroups, s.columns()}, k.f32, tile::SmemKind::Linear));
     work = makeWork(args[0]);
     k.producer("load", producerRegs(s), [&] { load(); });
     k.consumers("mma", s.warpgroups, consumerRegs(s), [&](Value g) { consume(g); });
@@ -273,6 +277,15 @@ void ColsKernel::writeItem(Value value, Value out, const ColsItem &item, Value g
   writeRows(value, out, row, column, rows, cols);
 }
 
+/// Two warpgroups share the scales of their columns.
+void ColsKernel::writeCodes(Value value, Value out, Value scales, const ColsItem &item, Value g, Value row, Value rows) {
+  value = k.cast(value, k.f32);
+  Value scale = codeScale(k, k.reduceRows(tile::Combine::Max, math::AbsFOp::create(k.b, value), kCodeGroup / 64, maxima));
+  Value column = k.add(item.n, k.mul(g, 64)), present = presentRows(item, g, rows);
+  k.write(codesOf(k, value, scale), out, {row, column}, present, {}, /*trans=*/true);
+  k.when(k.eq(k.rem(g, kCodeGroup / 64), 0), [&] { k.write(scale, scales, {row, k.shr(column, 7)}, present, {}, /*trans=*/true); });
+}
+
 Value ColsKernel::presentRows(const ColsItem &item, Value g, Value rows) {
   return spec.n % s.bm() ? k.select(k.lt(k.add(item.n, k.mul(g, 64)), spec.n), rows, k.ci(0)) : rows;
 }
@@ -291,7 +304,9 @@ private:
       types.push_back(k.gmem({ShapedType::kDynamic, spec.rowScales()}, k.f32));
     for (int64_t i = 0; i < spec.weights; ++i)
       addWeightParams(types, spec.stacked);
-    types.push_back(k.gmem({ShapedType::kDynamic, spec.outPitch}, spec.outElem));
+    types.push_back(k.gmem({ShapedType::kDynamic, spec.outPitch}, spec.codesOut ? k.i8 : spec.outElem));
+    if (spec.codesOut)
+      types.push_back(k.gmem({ShapedType::kDynamic, spec.n / kCodeGroup}, k.f32));
     types.append(source.params);
     return types;
   }
@@ -306,7 +321,10 @@ private:
         scales.push_back(args[1]);
       args = args.drop_front(spec.weightsScaled() ? 2 : 1);
     }
-    out = args[0], own = llvm::to_vector(args.drop_front());
+    out = args.consume_front();
+    if (spec.codesOut)
+      outScales = args.consume_front();
+    own = llvm::to_vector(args);
   }
 
   Value makeWork(Value scalars) override { return source.work(k, scalars, own); }
@@ -333,13 +351,13 @@ private:
   }
 
   void store(Value value, const ColsItem &item, Value g, Value row, Value rows) override {
-    writeItem(value, out, item, g, row, rows);
+    spec.codesOut ? writeCodes(value, out, outScales, item, g, row, rows) : writeItem(value, out, item, g, row, rows);
   }
 
   const ColsSource &source;
   SmallVector<Value, 2> w, scales;
   SmallVector<Value> own;
-  Value x, rowScales, out;
+  Value x, rowScales, out, outScales;
 };
 } // namespace
 

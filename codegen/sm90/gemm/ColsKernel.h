@@ -23,7 +23,7 @@ struct ColsSpec {
   mlir::Type via;           ///< gated: what both products are rounded to first
   int64_t outPitch = 0;     ///< elements
   int64_t rowTiles = 0;     ///< rows of experts: tiles at most; else 0
-  bool plainStores = false; ///< never staged
+  bool codesOut = false;    ///< y, rounded to outElem, is stored as int8 with a scale per row and 128 columns: those of two warpgroups
 
   int64_t kBlocks() const { return (k + 127) / 128; } ///< of 128 k
   int64_t nBlocks() const { return (n + 63) / 64; }
@@ -34,6 +34,8 @@ struct ColsSpec {
   int64_t rowScales() const { return promotes(operands) ? kBlocks() : 1; }
   /// Results go through shared memory, for 16-byte stores: rows of bf16 that no edge of N cuts.
   bool staged() const;
+  /// Shared memory of the epilogue.
+  int64_t epilogueBytes() const { return codesOut ? schedule.maximaBytes() : staged() ? schedule.stagingBytes() : 0; }
 };
 
 /// An item: 64 * warpgroups weight rows times `tokens` rows of x.
@@ -63,8 +65,6 @@ protected:
   virtual void takeParams(llvm::ArrayRef<Value> args) = 0;
   virtual Value makeWork(Value scalars) = 0;
   virtual ColsItem item(llvm::ArrayRef<Value> fields) = 0;
-  /// More shared memory than rings and the epilogue's.
-  virtual void allocate() {}
   /// What a stage holds behind the weights and x.
   virtual llvm::SmallVector<Type> moreBuffers() { return {}; }
   /// Whether consumers load weights to registers: then every warp frees a stage, else wgmma alone reads it.
@@ -111,6 +111,8 @@ protected:
   void writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols);
   /// The same where y's columns are the item's weight rows: what lies past the last of them is left out.
   void writeItem(Value value, Value out, const ColsItem &item, Value g, Value row, Value rows);
+  /// The same as codes, with their scales.
+  void writeCodes(Value value, Value out, Value scales, const ColsItem &item, Value g, Value row, Value rows);
   /// `rows`, or none for a warpgroup past the last weight row.
   Value presentRows(const ColsItem &item, Value g, Value rows);
 
@@ -135,7 +137,7 @@ private:
   /// A warpgroup's rows of a weight: a view, or for the register operand a fragment.
   Value operandA(Value buffer, Value g);
 
-  Value ring, work, stage;
+  Value ring, work, stage, maxima;
   llvm::SmallVector<Value, 2> exchange;
 };
 
@@ -160,7 +162,8 @@ ColsSource groupedColsSource(TileBuilder &k, const ColsSpec &spec, int64_t exper
 
 /// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64 bf16 or 128 codes), for codes also the
 /// address of its scales [rows, `rowScales`]; per weight a tensor map ([stack,] N, K; box bm x 64 or 128), or the address of
-/// expanded FP8's blocks, and for codes the address of scales; address of y; the source's own.
+/// expanded FP8's blocks, and for codes the address of scales; address of y, where quantised also of its scales [rows, N / 128];
+/// the source's own.
 void buildColsKernel(TileBuilder &k, llvm::StringRef symbol, const ColsSpec &spec, const ColsSource &source);
 
 } // namespace dsv3::codegen

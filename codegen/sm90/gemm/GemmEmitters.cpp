@@ -83,14 +83,14 @@ public:
       return p.whyIllegal();
     if (p.weightsScaled() && !p.rowsScaled())
       return "FP8 weights are expanded as wgmma's register operand, which takes weights as M";
-    const bool exact = p.shape.operands == Operands::Int8 && !p.grouped; // whatever is faster
+    const bool exact = p.shape.operands == Operands::Int8; // whatever is faster
     if ((p.decode || exact) && !takesRows(p.shape))
       return "few tokens take weights as M";
     if (!exact && p.split() > 1)
       return "weights of few rows share K over a cluster, which takes weights as M";
     if (p.weights.size() > 1 && !p.rowsScaled())
       return "pairs of bf16 weights take weights as M";
-    if (p.grouped && !p.shape.outGroup && (!p.rowsScaled() || p.shape.rows < kRowsOfExpert * p.shape.active()))
+    if (p.grouped && !exact && (!p.rowsScaled() || p.shape.rows < kRowsOfExpert * p.shape.active()))
       return "few rows of an expert take weights as M";
     if (p.weightsScaled() || p.shape.n >= kNarrow || p.shape.k < kLong)
       return p.whyIllegal();
@@ -171,9 +171,7 @@ public:
   using GemmEmitter::GemmEmitter;
 
   std::string whyIllegal(Operation *op) const override {
-    GemmProblem p(op);
-    std::string why = p.whyIllegal();
-    return why.empty() && p.shape.outGroup ? "a row's quantised columns lie in one warp where tokens are M" : why;
+    return GemmProblem(op).whyIllegal();
   }
 
   DeviceLaunch launch(Operation *op) const override {
@@ -202,6 +200,8 @@ public:
         pointer(at.of(w) + 1);
     }
     launch.params.push_back(address(op, p.outOperand()));
+    if (p.shape.outGroup)
+      pointer(at.of(p.outOperand()), p.scalesOfOut());
     if (p.grouped)
       pointer(at.of(p.offsetsOperand()));
     return launch;
@@ -239,7 +239,7 @@ private:
     spec.operands = p.shape.operands;
     spec.stacked = p.shape.batch > 1, spec.xHeads = spec.stacked && !p.grouped;
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
-    spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
+    spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch, spec.codesOut = p.shape.outGroup;
     return spec;
   }
 };

@@ -166,7 +166,7 @@ std::string GemmProblem::whyIllegal() const {
 }
 
 int64_t GemmProblem::split() const {
-  return !grouped && (decode || shape.operands == Operands::Int8) ? splitOfWeight(shape) : 1;
+  return shape.operands == Operands::Int8 || (decode && !grouped) ? splitOfWeight(shape) : 1;
 }
 
 std::string GemmProblem::chain() const {

@@ -209,6 +209,8 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   for (int64_t order : {4, 3, 2, 1}) {
     const int64_t warpgroups = streams ? 5 - order : order;
     const int64_t most = warpgroups == 4 ? (expands ? 32 : 64) : warpgroups == 3 ? 90 : scalesRows(p.operands) ? 160 : 136;
+    if (p.outGroup && warpgroups % 2) // pairs of warpgroups share the scales of y
+      continue;
     if (accumulators > most || (warpgroups == 4 && expands && p.weights > 1) || (warpgroups == 3 && !streams))
       continue;
     for (int64_t bk : {4 * p.atom(), 2 * p.atom(), p.atom()}) {
@@ -221,7 +223,8 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
       // of a split begin at multiples of 128, and sums are promoted every 128.
       if (sums ? bk != 128 : (bk > p.atom() && warpgroups > 1) || (split > 1 && bk > 128))
         continue;
-      const int64_t fit = stagesThatFit(stageBytes(p, s), s.exchangeBytes(p.weights) + s.stagingBytes() + listBytes(p, tokens), 32, gpu);
+      const int64_t epilogue = p.outGroup ? s.maximaBytes() : s.stagingBytes();
+      const int64_t fit = stagesThatFit(stageBytes(p, s), s.exchangeBytes(p.weights) + epilogue + listBytes(p, tokens), 32, gpu);
       const int64_t few = std::min(fit, streams ? stagesThatStream(p, s) : 8), many = streams ? fit : few;
       for (s.stages = few; s.stages <= many; s.stages += std::max<int64_t>(1, many - few))
         if (s.stages >= 3 && s.stages * stageBytes(p, s) >= kInFlight)
@@ -232,9 +235,7 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
 }
 
 bool takesRows(const GemmShape &p, const GpuModel &gpu) {
-  if (p.outGroup)
-    return true;
-  if (p.grouped || p.batch > 1 || !scalesRows(p.operands))
+  if (!scalesRows(p.operands) || ((p.grouped || p.batch > 1) && p.operands != Operands::Int8))
     return false;
   if (p.operands != Operands::Int8)
     return p.rows > 32;

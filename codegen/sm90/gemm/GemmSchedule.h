@@ -79,6 +79,8 @@ struct ColsSchedule {
   int64_t stagedTokens() const { return columns() < 32 ? columns() : 32; }
   /// Room to turn results to rows of bf16: 16 weight rows a warp.
   int64_t stagingBytes() const { return 4 * warpgroups * stagedTokens() * 32; }
+  /// Where warps meet for the greatest magnitude of a row of y that is stored as codes.
+  int64_t maximaBytes() const { return 4 * warpgroups * columns() * 4; }
   /// Partial sums of a split, and the barriers of their exchange.
   int64_t exchangeBytes(int64_t weights) const { return split > 1 ? weights * (bm() * summed() * split * 4 + 80 * warpgroups) : 0; }
 };

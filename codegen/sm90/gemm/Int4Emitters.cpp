@@ -97,7 +97,7 @@ private:
     spec.stacked = p.shape.batch > 1;
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
-    spec.wide = p.wide, spec.wGrouped = p.wGrouped, spec.xGrouped = p.xGrouped, spec.zeros = p.zeros, spec.codesOut = spec.plainStores = p.codesOut;
+    spec.wide = p.wide, spec.wGrouped = p.wGrouped, spec.xGrouped = p.xGrouped, spec.zeros = p.zeros, spec.codesOut = p.codesOut;
     return spec;
   }
 };

@@ -13,8 +13,7 @@ int64_t sharedBytes(const Int4Spec &spec) {
   int64_t stage = rows * s.bk / 2 + s.tokens * s.bk * (spec.wide ? 2 : 1) + (spec.wGrouped ? rows * blocks * (spec.zeros ? 5 : 4) : 0) +
                   (spec.scalesInStage() ? llvm::alignTo(s.tokens * 16, 128) : 0);
   int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
-  int64_t epilogue = spec.codesOut ? 4 * s.warpgroups * s.columns() * 4 : spec.staged() ? s.stagingBytes() : 0;
-  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + epilogue;
+  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + spec.epilogueBytes();
 }
 
 namespace {
@@ -65,10 +64,6 @@ private:
     if (spec.codesOut)
       outScales = take();
     own = llvm::to_vector(args);
-  }
-  void allocate() override {
-    if (spec.codesOut)
-      maxima = k.alloc(k.buf({4 * s.warpgroups, s.columns()}, k.f32, tile::SmemKind::Linear));
   }
 
   Value makeWork(Value scalars) override { return source.work(k, scalars, own); }
@@ -272,22 +267,7 @@ private:
   }
 
   void store(Value value, const ColsItem &item, Value g, Value row, Value rows) override {
-    if (!spec.codesOut)
-      return writeItem(value, out, item, g, row, rows);
-    // Two warpgroups share the scales of their columns: the greatest magnitude over 127, 1 for nothing but zeros.
-    value = k.cast(value, k.f32);
-    Value most = k.reduceRows(tile::Combine::Max, math::AbsFOp::create(k.b, value), kGroup / 64, maxima), one = k.constant(most.getType(), 1);
-    Value scale = k.divide(most, k.constant(most.getType(), 127));
-    scale = k.select(k.lt(k.constant(most.getType(), 0), scale), scale, one);
-    Value column = k.add(item.n, k.mul(g, 64)), present = presentRows(item, g, rows);
-    k.write(codesOf(value, k.bcast(k.divide(one, scale), value.getType()), k.bcast(scale, value.getType())), out, {row, column}, present, {}, /*trans=*/true);
-    k.when(k.eq(k.rem(g, kGroup / 64), 0), [&] { k.write(scale, outScales, {row, k.shr(column, 7)}, present, {}, /*trans=*/true); });
-  }
-
-  /// value / scale as int8, to nearest even. The remainder corrects a quotient by multiplication.
-  Value codesOf(Value value, Value inverse, Value scale) {
-    Value quotient = k.mul(value, inverse);
-    return k.toCodes(k.fma(k.fma(k.neg(quotient), scale, value), inverse, quotient));
+    spec.codesOut ? writeCodes(value, out, outScales, item, g, row, rows) : writeItem(value, out, item, g, row, rows);
   }
 
   const Int4Spec &spec;
@@ -298,7 +278,7 @@ private:
   tile::BufType xGroup, wGroup;
   SmallVector<Value, 2> w, wScales, wZeros, rowScales, rowZeros;
   SmallVector<Value> own;
-  Value x, xScales, out, outScales, maxima, columnScale;
+  Value x, xScales, out, outScales, columnScale;
 };
 } // namespace
 

@@ -16,7 +16,6 @@ struct Int4Spec : ColsSpec {
   bool wGrouped = false; ///< a scale of w per row and 128 k, else per row
   bool xGrouped = false; ///< a scale of x per row and 128 k, else per row (int8)
   bool zeros = false;    ///< weights have a zero point wherever they have a scale (bf16)
-  bool codesOut = false; ///< y, rounded to outElem, is stored as int8 with a scale per row and 128 columns: those of two warpgroups
 
   /// Sums of 128 k are scaled and added one after the other; else one sum over K is scaled.
   bool promoted() const { return wGrouped || xGrouped; }
@@ -30,8 +29,9 @@ struct Int4Spec : ColsSpec {
 int64_t sharedBytes(const Int4Spec &spec);
 
 /// Parameters: the step's scalars; tensor map of x (box tokens x 128 int8 or 64 bf16), of int8 also its scales [rows, K / 128
-/// or 1], by a tensor map where they come with the stages (box tokens x 4), else their address; per weight the addresses of codes, scales and maybe zero points (Int4Weights.h); address of y, where quantised
-/// also of its scales [rows, N / 128]; the source's own.
+/// or 1], by a tensor map where they come with the stages (box tokens x 4), else their address; per weight the addresses of
+/// codes, scales and maybe zero points (Int4Weights.h); address of y, where quantised also of its scales [rows, N / 128]; the
+/// source's own.
 void buildInt4Kernel(TileBuilder &k, llvm::StringRef symbol, const Int4Spec &spec, const ColsSource &source);
 
 } // namespace dsv3::codegen

@@ -66,7 +66,7 @@ static ColsSchedule complete(const Int4Shape &p, int64_t split, int64_t tokens, 
         continue;
       if (p.pairs && (warpgroups == 1 || s.columns() % 8))
         continue;
-      const int64_t epilogue = p.pairs ? 4 * warpgroups * tokens * 4 : s.stagingBytes();
+      const int64_t epilogue = p.pairs ? s.maximaBytes() : s.stagingBytes();
       s.stages = std::min<int64_t>(12, (gpu.sharedBytes - s.exchangeBytes(p.weights) - epilogue - list) / (stageBytes(p, s) + 16));
       if (s.stages < 3)
         continue;

@@ -1,5 +1,6 @@
 #include "codegen/sm90/gemm/RowsKernel.h"
 
+#include "codegen/sm90/gemm/CodesOut.h"
 #include "codegen/sm90/gemm/Gated.h"
 
 using namespace mlir;
@@ -58,7 +59,7 @@ private:
       operand(box, scales);
     types.push_back(k.gmem({any, spec.outPitch}, spec.codes ? k.i8 : spec.outElem));
     if (spec.codes)
-      types.push_back(k.gmem({any, spec.n / kGroup}, k.f32));
+      types.push_back(k.gmem({any, spec.n / kCodeGroup}, k.f32));
     if (spec.experts)
       types.push_back(k.gmem({any}, k.i32));
     return types;
@@ -251,7 +252,7 @@ private:
       writeColumns(product, width, it, int64_t(i) * width);
   }
 
-  /// A tile is one group of columns: as kernel.quantize stores what would be stored plain, but for a multiplication by 1 / scale.
+  /// A tile is one group of columns.
   void writeCodes(Values products, const Item &it) {
     Type row = k.row(k.f32);
     Value most = k.constant(row, 0);
@@ -259,13 +260,11 @@ private:
       p = k.cast(k.cast(p, spec.outElem), k.f32);
       most = k.max(most, k.reduce(tile::Combine::Max, k.max(p, k.neg(p)), row));
     }
-    // Zeros, and what is so small that 1 / scale is no number, are stored as zeros.
-    Value one = k.constant(row, 1);
-    Value scale = k.select(k.lt(k.constant(row, 0x1p-100), most), k.divide(most, k.constant(row, 127)), one), inverse = k.divide(one, scale);
-    k.write(scale, outScales, {it.m, k.div(it.n, kGroup)}, it.left, {}, /*trans=*/true);
+    Value scale = codeScale(k, most);
+    k.write(scale, outScales, {it.m, k.div(it.n, kCodeGroup)}, it.left, {}, /*trans=*/true);
     int64_t from = 0;
     for (Value p : products) {
-      k.write(k.toCodes(k.mul(p, k.bcast(inverse, p.getType()))), out, {it.m, k.add(it.n, from)}, it.left);
+      k.write(codesOf(k, p, scale), out, {it.m, k.add(it.n, from)}, it.left);
       from += cast<RankedTensorType>(p.getType()).getDimSize(1);
     }
   }
@@ -285,7 +284,6 @@ private:
     }
   }
 
-  static constexpr int64_t kGroup = 128; ///< columns that share a scale
   Type slotType() { return tile::slotOf(ring.getType()); }
 
   TileBuilder &k;
