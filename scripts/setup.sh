@@ -8,6 +8,7 @@ packages=(
   lld-22                                                   # links the build, and each code variant when compile-model runs
   cmake ninja-build ccache                                 # build
   nlohmann-json3-dev libcli11-dev libonig-dev libxxhash-dev # JSON, flags, the tokenizer's regex engine, hashes
+  libboost-dev                                             # HTTP
   libeigen3-dev                                            # matrix products and factorisations of calibration
   libgtest-dev libgmock-dev                                # tests
   python3 python3-numpy python3-pytest python3-xxhash binutils

@@ -1,7 +1,8 @@
-// dsv3-bench kernel PACK: checks and times the kernels of a pack (compile-model kernels) on a GPU.
+// dsv3-bench: kernels of a pack (compile-model kernels) and steps of an artifact on a GPU, and load on a server.
 #include "tools/dsv3-bench/Conflicts.h"
 #include "tools/dsv3-bench/Report.h"
 #include "tools/dsv3-bench/Workers.h"
+#include "tools/dsv3-bench/serve/Serve.h"
 #include "tools/dsv3-bench/slice/Slice.h"
 
 #include <CLI/CLI.hpp>
@@ -194,7 +195,7 @@ void declareSlice(CLI::App &slice, SliceOptions &o, Options &shared) {
 
 Result<int> main(int argc, char **argv) {
   Options o;
-  CLI::App app("Measures kernels on a GPU.", "dsv3-bench");
+  CLI::App app("Measures kernels and steps on a GPU, and servers.", "dsv3-bench");
   app.require_subcommand(1);
   CLI::App *kernel = app.add_subcommand("kernel", "Checks and times the kernels of a pack (compile-model kernels)");
   kernel->option_defaults()->always_capture_default();
@@ -217,6 +218,9 @@ Result<int> main(int argc, char **argv) {
   SliceOptions slice;
   CLI::App *sliceCommand = app.add_subcommand("slice", "Runs steps of an artifact with drawn weights, and compares each launch with the reference");
   declareSlice(*sliceCommand, slice, o);
+  serve::ServeOptions served;
+  CLI::App *serveCommand = app.add_subcommand("serve", "Puts load on a server that speaks the OpenAI API; the flags of vllm bench serve");
+  serve::declareServe(*serveCommand, served);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
@@ -226,6 +230,8 @@ Result<int> main(int argc, char **argv) {
   }
   if (conflicts->parsed())
     return runConflicts();
+  if (serveCommand->parsed())
+    return serve::runServe(served);
   o.run.check = o.check || !o.time;
   o.run.time = o.time || !o.check;
   std::string command = "dsv3-bench";
