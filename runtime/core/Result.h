@@ -18,6 +18,8 @@ enum class ExitCode : int {
   Unsupported = 4,   ///< well-formed, but something we do not implement
   DoesNotFit = 5,    ///< memory, disk or plan capacity
   Internal = 6,      ///< our fault
+  Busy = 7,          ///< well-formed, but too much work waits already: try again later
+  Unavailable = 8,   ///< no work is taken any more: draining, or failed
 };
 
 /// One line for a person: lower case, "expected X, got Y", names the thing.
@@ -64,5 +66,7 @@ inline Error checkpointError(std::string m) { return {ExitCode::BadCheckpoint, s
 inline Error unsupportedError(std::string m) { return {ExitCode::Unsupported, std::move(m)}; }
 inline Error doesNotFitError(std::string m) { return {ExitCode::DoesNotFit, std::move(m)}; }
 inline Error internalError(std::string m) { return {ExitCode::Internal, std::move(m)}; }
+inline Error busyError(std::string m) { return {ExitCode::Busy, std::move(m)}; }
+inline Error unavailableError(std::string m) { return {ExitCode::Unavailable, std::move(m)}; }
 
 } // namespace dsv3

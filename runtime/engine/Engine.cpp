@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace dsv3 {
 
@@ -37,31 +38,59 @@ Status Engine::checkPrompt(const std::vector<int32_t> &prompt) const {
   return {};
 }
 
-Result<RequestId> Engine::submit(Request request) {
+Status Engine::check(const Request &request) const {
   if (Status s = checkPrompt(request.prompt); !s)
     return s.error();
   if (Status s = request.sampling.validate(manifest.model.vocabSize); !s)
     return s.error();
   if (request.maxTokens < 1)
     return usageError("max-tokens: expected at least 1, got " + std::to_string(request.maxTokens));
-  int64_t prompt = static_cast<int64_t>(request.prompt.size());
-  // The last token is never fed back: it may lie one past the plan.
-  request.maxTokens = std::min(request.maxTokens, manifest.config.maxModelLen - prompt + 1);
-  int64_t pages = blocks.pagesFor(prompt + request.maxTokens - 1);
+  if (request.topLogprobs > 0)
+    return unsupportedError("top-logprobs: expected at most 0, got " + std::to_string(request.topLogprobs));
+  if (request.promptLogprobs)
+    return unsupportedError("prompt-logprobs: expected none, got " + std::to_string(*request.promptLogprobs));
+  if (request.constraint)
+    return unsupportedError("constraint: expected none, got one");
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t more = tokensOf(request), pages = blocks.pagesFor(prompt + more - 1);
   if (pages > blocks.totalPages())
-    return doesNotFitError("request of " + std::to_string(prompt) + " prompt tokens and " +
-                           std::to_string(request.maxTokens) + " more: expected at most " +
-                           std::to_string(blocks.totalPages()) + " kv pages, got " + std::to_string(pages));
+    return doesNotFitError("request of " + std::to_string(prompt) + " prompt tokens and " + std::to_string(more) +
+                           " more: expected at most " + std::to_string(blocks.totalPages()) + " kv pages, got " +
+                           std::to_string(pages));
+  return {};
+}
+
+int64_t Engine::tokensOf(const Request &request) const {
+  // The last token is never fed back: it may lie one past the plan.
+  return std::min(request.maxTokens, manifest.config.maxModelLen - static_cast<int64_t>(request.prompt.size()) + 1);
+}
+
+Result<RequestId> Engine::submit(Request request) {
+  if (Status s = check(request); !s)
+    return s.error();
+  RequestId id = newId();
+  enqueue(id, std::move(request));
+  return id;
+}
+
+void Engine::enqueue(RequestId id, Request request) {
   auto generation = std::make_unique<Generation>();
-  generation->id = nextId++;
+  generation->id = id;
+  generation->promptTokens = static_cast<int64_t>(request.prompt.size());
+  request.maxTokens = tokensOf(request);
   generation->sequence.tokens = std::move(request.prompt);
-  generation->promptTokens = prompt;
   generation->request = std::move(request);
   if (generation->request.name.empty())
-    generation->request.name = "request " + std::to_string(generation->id);
-  RequestId id = generation->id;
+    generation->request.name = "request " + std::to_string(id);
   scheduler.add(std::move(generation));
-  return id;
+}
+
+void Engine::finishAll(FinishReason reason) {
+  // A callback may submit another request: that one ends too.
+  while (!scheduler.empty()) {
+    scheduler.finishAll(reason);
+    finishRetired();
+  }
 }
 
 Status Engine::step() {
@@ -71,8 +100,10 @@ Status Engine::step() {
     return scheduler.empty() ? Status()
                              : internalError("the scheduler has requests but found nothing to run");
   dsv3_step_host host = buffer.fill(device.module().programs[step.program], step.items);
+  tellStarted(step);
   if (Status s = run(step.program, host, planSampling(step)); !s)
     return s;
+  ++counters.steps;
   if (Status s = postprocess(step); !s)
     return s;
   finishRetired();
@@ -164,10 +195,18 @@ Result<SampledToken> Engine::sample(const Scheduler::Step &step, size_t item, Ch
   return tokenOf(**chosen, length - 1);
 }
 
+void Engine::tellStarted(const Scheduler::Step &step) {
+  for (Generation *g : step.generations)
+    if (!std::exchange(g->started, true) && g->request.onStart)
+      g->request.onStart(0);
+}
+
 Status Engine::postprocess(const Scheduler::Step &step) {
   for (size_t i = 0; i < step.items.size(); ++i) {
     Generation &g = *step.generations[i];
     Chooser chooser = chooserOf(step, i);
+    if (g.prefilling())
+      counters.promptTokens += step.items[i].rows;
     g.sequence.cached += step.items[i].rows;
     if (chooser == Chooser::Nobody || g.finished)
       continue;
@@ -181,6 +220,7 @@ Status Engine::postprocess(const Scheduler::Step &step) {
 
 void Engine::advance(Generation &g, const SampledToken &token) {
   g.sequence.tokens.push_back(token.id);
+  ++counters.generatedTokens;
   const std::vector<int32_t> &ends = g.request.endIds;
   bool goOn = !g.request.onToken || g.request.onToken(token);
   if (g.finished) // cancelled by its own callback
@@ -192,13 +232,25 @@ void Engine::advance(Generation &g, const SampledToken &token) {
 }
 
 void Engine::finishRetired() {
-  for (const std::unique_ptr<Generation> &g : scheduler.retire())
+  for (const std::unique_ptr<Generation> &g : scheduler.retire()) {
+    ++counters.finished[static_cast<int>(*g->finished)];
     if (g->request.onFinish)
       g->request.onFinish(*g->finished);
+  }
 }
 
 Engine::Stats Engine::stats() const {
   return {runs, tokensOfDevice, tokensOfHost, blocks.freePages(), blocks.totalPages(), scheduler.waitingCount(), scheduler.runningCount()};
+}
+
+EngineSnapshot Engine::snapshot() const {
+  EngineSnapshot now = counters;
+  now.waiting = scheduler.waitingCount();
+  now.running = scheduler.runningCount();
+  now.maxRunning = scheduler.maxRunningCount();
+  now.totalPages = blocks.totalPages();
+  now.freePages = blocks.freePages();
+  return now;
 }
 
 } // namespace dsv3

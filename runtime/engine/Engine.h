@@ -6,6 +6,7 @@
 
 #include "runtime/engine/BlockManager.h"
 #include "runtime/engine/Device.h"
+#include "runtime/engine/EngineSnapshot.h"
 #include "runtime/engine/Manifest.h"
 #include "runtime/engine/Programs.h"
 #include "runtime/engine/Request.h"
@@ -13,6 +14,7 @@
 #include "runtime/engine/Scheduler.h"
 #include "runtime/engine/StepBuffer.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -51,11 +53,22 @@ public:
 
   /// Queues a request; it runs in later steps. Usage errors: empty prompt, an id outside
   /// the vocabulary, a prompt longer than max_model_len, bad sampling parameters.
-  /// DoesNotFit: more pages than the cache has.
+  /// DoesNotFit: more pages than the cache has. Unsupported: what no program or sampler here does.
   Result<RequestId> submit(Request request);
+
+  /// What submit() would say. Any thread.
+  Status check(const Request &request) const;
+
+  /// submit() in two halves, for who has to know the id before the engine has the request. newId: any thread.
+  RequestId newId() { return nextId++; }
+  /// Queues a request that check() has let through.
+  void enqueue(RequestId id, Request request);
 
   /// Ends a request at the next step; false when it is unknown or has ended.
   bool cancel(RequestId id) { return scheduler.cancel(id); }
+
+  /// Ends all requests at once, whatever they were doing.
+  void finishAll(FinishReason reason);
 
   bool hasWork() const { return !scheduler.empty(); }
 
@@ -82,6 +95,7 @@ public:
   bool hasMtp() const { return hasScore() && programs.has(DSV3_PHASE_MTP); }
   const Manifest &artifact() const { return manifest; }
   Stats stats() const;
+  EngineSnapshot snapshot() const;
 
 private:
   class Scoring;
@@ -89,6 +103,8 @@ private:
   Engine(Device &device, const Manifest &manifest, ProgramSet programs, const Options &options);
 
   Status checkPrompt(const std::vector<int32_t> &prompt) const;
+  int64_t tokensOf(const Request &request) const;
+  void tellStarted(const Scheduler::Step &step);
   Status run(uint32_t program, const dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink &taps = {});
   /// Rows [first, first + rows) of output `name`.
   HostCopy rowsOf(uint32_t program, const char *name, int64_t first, int64_t rows) const;
@@ -117,9 +133,10 @@ private:
   StepBuffer buffer;
   Scheduler scheduler;
   Sampler sampler;
-  RequestId nextId = 0;
+  std::atomic<RequestId> nextId = 0;
   std::vector<int64_t> runs;
   int64_t tokensOfDevice = 0, tokensOfHost = 0;
+  EngineSnapshot counters; ///< only the counters in it are kept up
 };
 
 } // namespace dsv3

@@ -9,6 +9,7 @@ const char *finishReasonName(FinishReason reason) {
   case FinishReason::Stop: return "stop";
   case FinishReason::Length: return "length";
   case FinishReason::Cancelled: return "cancelled";
+  case FinishReason::Error: return "error";
   }
   return "?";
 }
@@ -30,6 +31,16 @@ bool Scheduler::cancel(RequestId id) {
   };
   return std::any_of(running.begin(), running.end(), mark) ||
          std::any_of(waiting.begin(), waiting.end(), mark);
+}
+
+void Scheduler::finishAll(FinishReason reason) {
+  auto mark = [reason](auto &list) {
+    for (const std::unique_ptr<Generation> &g : list)
+      if (!g->finished)
+        g->finished = reason;
+  };
+  mark(running);
+  mark(waiting);
 }
 
 void Scheduler::admit() {

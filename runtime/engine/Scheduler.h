@@ -19,6 +19,7 @@ struct Generation {
   int64_t promptTokens = 0;
   Request request;
   std::optional<FinishReason> finished;
+  bool started = false; ///< has been in a step
 
   int64_t generated() const { return static_cast<int64_t>(sequence.tokens.size()) - promptTokens; }
   bool prefilling() const { return sequence.cached < promptTokens; }
@@ -42,9 +43,13 @@ public:
   bool empty() const { return waiting.empty() && running.empty(); }
   size_t waitingCount() const { return waiting.size(); }
   size_t runningCount() const { return running.size(); }
+  size_t maxRunningCount() const { return maxRunning; }
 
   /// Marks a request as cancelled; false when it is not here.
   bool cancel(RequestId id);
+
+  /// Marks all requests that have not ended.
+  void finishAll(FinishReason reason);
 
   /// The next step; no items when nothing can run.
   Step schedule();

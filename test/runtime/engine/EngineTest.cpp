@@ -2,85 +2,15 @@
 // (FakeModel.h), compared with the same arithmetic done without a cache.
 #include "runtime/engine/Engine.h"
 
-#include "FakeArtifact.h"
-#include "FakeModel.h"
-#include "runtime/engine/CpuDevice.h"
+#include "Rig.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <random>
 
 using namespace dsv3;
 using testing::HasSubstr;
 
 namespace {
-
-using Ids = std::vector<int32_t>;
-
-Ids randomIds(int count, int seed) {
-  std::mt19937 random(seed);
-  Ids ids(count);
-  for (int32_t &id : ids)
-    id = int32_t(random() % fake::kVocab);
-  return ids;
-}
-
-int32_t greedy(uint32_t hidden) {
-  int best = 0;
-  for (int v = 1; v < fake::kVocab; ++v)
-    if (fake::logit(hidden, v) > fake::logit(hidden, best))
-      best = v;
-  return best;
-}
-
-/// `count` greedy tokens after `ids`, without engine or cache.
-Ids expectedTokens(Ids ids, int count) {
-  Ids out;
-  for (int i = 0; i < count; ++i) {
-    out.push_back(greedy(fake::expected(ids).hidden.back()));
-    ids.push_back(out.back());
-  }
-  return out;
-}
-
-struct Rig {
-  fake::FakeArtifact folder;
-  Artifact artifact;
-  std::unique_ptr<CpuDevice> device;
-  std::unique_ptr<Engine> engine;
-
-  explicit Rig(int64_t chunk = 0, int64_t pages = 0, int threads = 2,
-               const std::string &module = "dsv3_fake_good")
-      : folder(fake::modulePath(module)), artifact(std::move(*Artifact::open(folder.path(), {}))) {
-    CpuDevice::Options options;
-    options.threads = threads;
-    options.kvPages = pages;
-    device = std::move(*CpuDevice::create(artifact, options));
-    Engine::Options engineOptions;
-    engineOptions.prefillChunk = chunk;
-    engine = std::move(*Engine::create(*device, artifact.manifest(), engineOptions));
-  }
-};
-
-struct Outcome {
-  Ids ids;
-  std::vector<double> logprobs;
-  std::optional<FinishReason> reason;
-};
-
-Request request(const Ids &prompt, int maxTokens, Outcome &outcome) {
-  Request r;
-  r.prompt = prompt;
-  r.maxTokens = maxTokens;
-  r.onToken = [&outcome](const SampledToken &t) {
-    outcome.ids.push_back(t.id);
-    outcome.logprobs.push_back(t.logprob);
-    return true;
-  };
-  r.onFinish = [&outcome](FinishReason reason) { outcome.reason = reason; };
-  return r;
-}
 
 /// Runs all prompts together.
 std::vector<Outcome> runTogether(Engine &engine, const std::vector<Ids> &prompts, int maxTokens) {
