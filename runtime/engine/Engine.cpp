@@ -45,12 +45,8 @@ Status Engine::check(const Request &request) const {
     return s.error();
   if (request.maxTokens < 1)
     return usageError("max-tokens: expected at least 1, got " + std::to_string(request.maxTokens));
-  if (request.topLogprobs > 0)
-    return unsupportedError("top-logprobs: expected at most 0, got " + std::to_string(request.topLogprobs));
   if (request.promptLogprobs)
     return unsupportedError("prompt-logprobs: expected none, got " + std::to_string(*request.promptLogprobs));
-  if (request.constraint)
-    return unsupportedError("constraint: expected none, got one");
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t more = tokensOf(request), pages = blocks.pagesFor(prompt + more - 1);
   if (pages > blocks.totalPages())
@@ -140,13 +136,17 @@ template Result<const float *> Engine::fetch(const HostCopy &); // for scores
 
 //===-- Sampling ----------------------------------------------------------===//
 
+static SamplingContext contextOf(const Generation &g) {
+  return {g.promptTokens, g.request.topLogprobs, g.request.constraint.get()};
+}
+
 Engine::Chooser Engine::chooserOf(const Scheduler::Step &step, size_t item) const {
   const Generation &g = *step.generations[item];
   const StepItem &rows = step.items[item];
   if (rows.start + rows.rows < static_cast<int64_t>(g.sequence.tokens.size()))
     return Chooser::Nobody;
   bool can = sampleOnDevice && findOutput(device.module().programs[step.program], "sampled");
-  return can && canChooseOnDevice(g.request.sampling) ? Chooser::Device : Chooser::Host;
+  return can && canChooseOnDevice(g.request.sampling, contextOf(g)) ? Chooser::Device : Chooser::Host;
 }
 
 std::vector<HostCopy> Engine::planSampling(const Scheduler::Step &step) {
@@ -183,7 +183,7 @@ Result<SampledToken> Engine::sample(const Scheduler::Step &step, size_t item, Ch
     if (!logits)
       return logits.error();
     ++tokensOfHost;
-    return sampler.sample(*logits, g.request.sampling, g.sequence.tokens, {g.promptTokens, -1, nullptr});
+    return sampler.sample(*logits, g.request.sampling, g.sequence.tokens, contextOf(g));
   }
   Result<const dsv3_sampled *> chosen = fetch<dsv3_sampled>(rowsOf(step.program, "sampled", row, 1));
   if (!chosen)

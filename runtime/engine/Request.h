@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/engine/Sampler.h"
-#include "runtime/engine/TokenLogprob.h"
 
 #include <cstdint>
 #include <functional>
@@ -14,8 +13,6 @@
 namespace dsv3 {
 
 using RequestId = uint64_t;
-
-class TokenConstraint; // runtime/engine/TokenConstraint.h
 
 enum class FinishReason {
   Stop,      ///< an end id, or onToken asked for the end
