@@ -1,0 +1,20 @@
+// JSON Schema (draft 2020-12, a subset) to a grammar of the values it allows. See docs/structured-output.md.
+#pragma once
+
+#include "runtime/guided/Grammar.h"
+
+#include <string_view>
+
+namespace dsv3::guided {
+
+/// The values of a schema. Every text of the grammar is valid JSON and satisfies the schema; not every such text is in it
+/// (properties come in the order of the schema, white space and numbers are bounded, see JsonGrammar.h).
+///
+/// Usage errors name the place and what is there: "schema: #/properties/a: expected a keyword we support, got \"not\"".
+/// Time and memory are bounded by `limits`, whatever the schema.
+Result<Grammar> compileSchema(std::string_view schema, const Limits &limits = {});
+
+/// Any JSON object.
+Result<Grammar> anyObjectGrammar(const Limits &limits = {});
+
+} // namespace dsv3::guided
