@@ -84,11 +84,10 @@ Status CudaDevice::allocate() {
     pools[i] = std::move(*memory);
     base[i] = pools[i].address() + (i == DSV3_POOL_STEP ? kScalarBytes : 0);
   }
-  Result<cuda::PinnedMemory> mirror = gpu->allocatePinned(kScalarBytes + desc.pool_bytes[DSV3_POOL_STEP], "the step buffer");
-  if (!mirror)
-    return mirror.error();
-  stepMirror = std::move(*mirror);
-  std::memset(stepMirror.data(), 0, stepMirror.bytes());
+  return allocateSlots();
+}
+
+Status CudaDevice::allocateSlots() {
   // Programs that serve leave a row per sequence; scoring asks for more when it runs.
   uint64_t most = 0;
   for (uint32_t p = 0; p < desc.n_programs; ++p) {
@@ -98,16 +97,28 @@ Status CudaDevice::allocate() {
         bytes += desc.programs[p].seqs * out->cols * elemBytes(out->elem);
     most = std::max(most, bytes);
   }
-  return growResults(most);
+  constexpr unsigned withoutTiming = 2;
+  for (Slot &slot : slots) {
+    Result<cuda::PinnedMemory> step = gpu->allocatePinned(kScalarBytes + desc.pool_bytes[DSV3_POOL_STEP], "the step buffer");
+    if (!step)
+      return step.error();
+    slot.step = std::move(*step);
+    std::memset(slot.step.data(), 0, slot.step.bytes());
+    if (Status s = growResults(slot, most); !s)
+      return s;
+    if (Status s = gpu->driver().check(gpu->driver().cuEventCreate(&slot.done, withoutTiming), "cuEventCreate"); !s)
+      return s;
+  }
+  return {};
 }
 
-Status CudaDevice::growResults(uint64_t bytes) {
-  if (bytes <= results.bytes() && results.data())
+Status CudaDevice::growResults(Slot &slot, uint64_t bytes) {
+  if (bytes <= slot.results.bytes() && slot.results.data())
     return {};
   Result<cuda::PinnedMemory> memory = gpu->allocatePinned(bytes, "results");
   if (!memory)
     return memory.error();
-  results = std::move(*memory);
+  slot.results = std::move(*memory);
   return {};
 }
 
@@ -182,6 +193,10 @@ Status CudaDevice::bindLaunches() {
   if (!loaded)
     return loaded.error();
   code = std::move(*loaded);
+  Result<cuda::TakeTokens> take = cuda::TakeTokens::load(*gpu);
+  if (!take)
+    return take.error();
+  taker = std::move(*take);
   for (const dsv3_grid_launch *l : all) {
     std::unique_ptr<Bound> &known = launches[l];
     if (known)
@@ -310,50 +325,110 @@ Status CudaDevice::captureAll() {
 }
 
 Status CudaDevice::copyResults(const std::vector<HostCopy> &copies) {
+  Slot &slot = slots[filling];
   uint64_t bytes = 0, at = 0;
   for (const HostCopy &c : copies)
     bytes += c.bytes;
-  if (Status s = growResults(bytes); !s)
+  if (Status s = growResults(slot, bytes); !s)
     return s;
   for (const HostCopy &c : copies) {
-    if (Status s = gpu->download(results.data() + at, address(c.ref), c.bytes); !s)
+    if (Status s = gpu->download(slot.results.data() + at, address(c.ref), c.bytes); !s)
       return s;
     at += c.bytes;
   }
-  fetched = copies;
+  slot.copies = copies;
   return {};
 }
 
 Status CudaDevice::sendStep(dsv3_step_host &step) {
-  fetched.clear();
+  const Slot &slot = slots[filling];
   step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = int64_t(kvBytes / desc.kv_layers);
-  std::memcpy(stepMirror.data(), step.scalars, sizeof step.scalars);
+  std::memcpy(slot.step.data(), step.scalars, sizeof step.scalars);
   if (Status s = gpu->enter(); !s)
     return s;
-  return gpu->upload(base[DSV3_POOL_STEP] - kScalarBytes, stepMirror.data(), stepMirror.bytes());
+  return gpu->upload(base[DSV3_POOL_STEP] - kScalarBytes, slot.step.data(), slot.step.bytes());
 }
 
-Status CudaDevice::run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &sink) {
+void CudaDevice::noteChoices(uint32_t program, const dsv3_step_host &step) {
+  const dsv3_output_desc *out = findOutput(desc.programs[program], "sampled");
+  chosen.assign(out ? size_t(step.scalars[DSV3_SCALAR_SEQS]) : 0, false);
+  if (!out)
+    return;
+  sampled = address(out->ref);
+  auto *how = reinterpret_cast<const dsv3_sampling *>(stepBuffer() + findField(desc, DSV3_FIELD_SAMPLING)->offset);
+  for (size_t i = 0; i < chosen.size(); ++i)
+    chosen[i] = how[i].flags & DSV3_SAMPLE_ROW;
+}
+
+Error CudaDevice::inProgram(uint32_t program, const Error &error) const {
+  return Error{error.code, "program " + printable(desc.programs[program].name) + ": " + error.message};
+}
+
+Status CudaDevice::enqueue(uint32_t program, dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink *sink) {
   const Driver &cu = gpu->driver();
-  taps = sink ? &sink : nullptr;
+  const uint64_t ids = findField(desc, DSV3_FIELD_IDS)->offset;
+  const int64_t tokens = step.scalars[DSV3_SCALAR_TOKENS];
+  Result<bool> takes = takesTokens(reinterpret_cast<const int32_t *>(stepBuffer() + ids), tokens, chosen);
+  if (!takes)
+    return inProgram(program, takes.error());
+  Slot &slot = slots[filling];
+  slot.program = program;
+  taps = sink;
+  fetched = nullptr;
   Status s = sendStep(step);
+  if (s && *takes)
+    s = taker.launch(tokens, base[DSV3_POOL_STEP] - kScalarBytes, base[DSV3_POOL_STEP] + ids, sampled);
   if (s)
     s = taps ? play(program, step) : cu.check(cu.cuGraphLaunch(graphs[program], gpu->stream()), "cuGraphLaunch");
   if (s)
     s = copyResults(copies);
   if (s)
-    s = gpu->wait();
+    s = cu.check(cu.cuEventRecord(slot.done, gpu->stream()), "cuEventRecord");
   if (!s)
-    return Error{s.error().code, "program " + printable(desc.programs[program].name) + ": " + s.error().message};
+    return inProgram(program, s.error());
+  noteChoices(program, step);
+  filling = (filling + 1) % kSlots;
+  ++flying;
   return {};
+}
+
+Status CudaDevice::launch(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies) {
+  if (flying == kSlots)
+    return internalError("expected fewer than " + std::to_string(kSlots) + " steps in flight, got " + std::to_string(flying));
+  return enqueue(program, step, copies, nullptr);
+}
+
+Status CudaDevice::wait() {
+  const Driver &cu = gpu->driver();
+  if (!flying)
+    return internalError("expected a step in flight, got none");
+  const Slot &slot = slots[(filling + kSlots - flying) % kSlots];
+  --flying;
+  fetched = &slot;
+  Status s = gpu->enter();
+  if (s)
+    s = cu.check(cu.cuEventSynchronize(slot.done), "cuEventSynchronize");
+  return s ? Status() : inProgram(slot.program, s.error());
+}
+
+Status CudaDevice::run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &sink) {
+  if (flying)
+    return internalError("expected no step in flight, got " + std::to_string(flying));
+  const int slot = filling;
+  Status s = enqueue(program, step, copies, sink ? &sink : nullptr);
+  if (s)
+    s = wait();
+  filling = slot; // free again
+  return s;
 }
 
 Result<const void *> CudaDevice::fetch(const dsv3_ref &ref, uint64_t bytes) {
   uint64_t at = 0;
-  for (const HostCopy &c : fetched) {
+  static const std::vector<HostCopy> none;
+  for (const HostCopy &c : fetched ? fetched->copies : none) {
     if (c.ref.pool == ref.pool && ref.offset >= c.ref.offset && ref.offset - c.ref.offset <= c.bytes &&
         bytes <= c.bytes - (ref.offset - c.ref.offset))
-      return static_cast<const void *>(results.data() + at + (ref.offset - c.ref.offset));
+      return static_cast<const void *>(fetched->results.data() + at + (ref.offset - c.ref.offset));
     at += c.bytes;
   }
   return internalError("result at " + std::to_string(ref.offset) + " of pool " + std::to_string(ref.pool) + ": expected one that the run was asked to copy");
@@ -470,6 +545,9 @@ std::string CudaDevice::describe() const {
 CudaDevice::~CudaDevice() {
   for (void *graph : graphs)
     gpu->driver().cuGraphExecDestroy(graph);
+  for (const Slot &slot : slots)
+    if (slot.done)
+      gpu->driver().cuEventDestroy(slot.done);
 }
 
 } // namespace dsv3

@@ -3,10 +3,15 @@
 // Everything is decided at load: pools are allocated, weights copied, tensor maps encoded, every program captured. A
 // step is one copy of [scalars | step buffer] to the device, one graph, a copy back of the results that the host needs (a few
 // bytes a sequence, where the device chooses the tokens), one wait.
+//
+// Two steps may be in flight, each with host memory of its own for what goes in and what comes out. On the device they
+// share all memory: one stream keeps them in order. Between the copy and the graph of a step that takes tokens of the step before
+// runs a kernel that puts them in place (TakeTokens.h).
 #pragma once
 
 #include "runtime/cuda/DeviceCode.h"
 #include "runtime/cuda/Gpu.h"
+#include "runtime/cuda/TakeTokens.h"
 #include "runtime/engine/Artifact.h"
 #include "runtime/engine/Device.h"
 #include "runtime/engine/KvBudget.h"
@@ -31,7 +36,10 @@ public:
   const dsv3_module_desc &module() const override { return desc; }
   int64_t kvPages() const override { return pages; }
   std::string describe() const override;
-  uint8_t *stepBuffer() override { return stepMirror.data() + kScalarBytes; }
+  uint8_t *stepBuffer() override { return slots[filling].step.data() + kScalarBytes; }
+  int stepsAtOnce() const override { return kSlots; }
+  Status launch(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies) override;
+  Status wait() override;
   Status run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &taps) override;
   Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) override;
   Status read(const dsv3_ref &from, uint64_t bytes, void *to) override;
@@ -43,6 +51,15 @@ private:
   /// A launch with its arguments as the driver takes them.
   struct Bound;
 
+  static constexpr int kSlots = 2;
+  /// A step on the host's side, pinned.
+  struct Slot {
+    cuda::PinnedMemory step, results;
+    std::vector<HostCopy> copies; ///< what `results` holds, one after the other
+    void *done = nullptr;         ///< event
+    uint32_t program = 0;
+  };
+
   /// Before the step buffer: its own first cache lines hold the scalars.
   static constexpr uint64_t kScalarBytes = 256;
 
@@ -50,6 +67,7 @@ private:
   Status load(const Options &options);
   KvBudget budget(const Options &options, uint64_t freeBytes) const;
   Status allocate();
+  Status allocateSlots();
   Status loadWeights();
   Status drawWeights();
   Status bindLaunches();
@@ -62,10 +80,13 @@ private:
   Status play(uint32_t program, const dsv3_step_host &step);
   void launch(const dsv3_grid_launch &launch);
   void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
-  /// The step on its way to the device.
+  /// The step on its way to the device, its program behind it (by launches where `sink` wants taps), its results behind that.
+  Status enqueue(uint32_t program, dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink *sink);
   Status sendStep(dsv3_step_host &step);
+  void noteChoices(uint32_t program, const dsv3_step_host &step);
   Status copyResults(const std::vector<HostCopy> &copies);
-  Status growResults(uint64_t bytes);
+  Status growResults(Slot &slot, uint64_t bytes);
+  Error inProgram(uint32_t program, const Error &error) const;
 
   cuda::DevicePtr address(const dsv3_ref &ref) const { return base[ref.pool] + ref.offset; }
 
@@ -76,12 +97,18 @@ private:
   uint64_t kvBytes = 0; ///< of the pool
   std::vector<cuda::DeviceMemory> pools;
   cuda::DevicePtr base[DSV3_POOL_COUNT] = {};
-  cuda::PinnedMemory stepMirror, results;
+  Slot slots[kSlots];
+  int filling = 0;              ///< slot of the next step
+  int flying = 0;               ///< steps in flight: the slots before `filling`
+  const Slot *fetched = nullptr; ///< whose copies fetch() gives
   cuda::DeviceCode code;
+  cuda::TakeTokens taker;
   std::unordered_map<const dsv3_grid_launch *, std::unique_ptr<Bound>> launches;
   std::vector<void *> graphs; ///< by program
 
-  std::vector<HostCopy> fetched; ///< what `results` holds since the last run, one after the other
+  // Of the step launched last: its tokens on the device, and which of its sequences have one.
+  cuda::DevicePtr sampled = 0;
+  std::vector<bool> chosen;
 
   // State of the program that is running.
   const TapSink *taps = nullptr;

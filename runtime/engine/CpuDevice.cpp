@@ -114,7 +114,27 @@ Status CpuDevice::runByLaunch(uint32_t program, dsv3_step_host stepOfProgram, co
 
 Result<StepTimes> CpuDevice::time(uint32_t, dsv3_step_host, int) { return unsupportedError("expected a GPU to time launches on, got " + describe()); }
 
+Status CpuDevice::launch(uint32_t program, dsv3_step_host stepOfProgram, const std::vector<HostCopy> &copies) {
+  if (inFlight)
+    return internalError("expected no step in flight, got one");
+  auto *ids = reinterpret_cast<const int32_t *>(stepBuffer() + findField(desc, DSV3_FIELD_IDS)->offset);
+  if (Result<bool> taken = takesTokens(ids, stepOfProgram.scalars[DSV3_SCALAR_TOKENS], {}); !taken)
+    return taken.error();
+  (void)run(program, stepOfProgram, copies, {}); // wait() tells
+  inFlight = true;
+  return {};
+}
+
+Status CpuDevice::wait() {
+  if (!inFlight)
+    return internalError("expected a step in flight, got none");
+  inFlight = false;
+  return status;
+}
+
 Status CpuDevice::run(uint32_t program, dsv3_step_host stepOfProgram, const std::vector<HostCopy> &, const TapSink &sink) {
+  if (inFlight)
+    return internalError("expected no step in flight, got one");
   dsv3_host_api api{};
   api.abi = DSV3_ABI;
   api.bytes = sizeof(dsv3_host_api);

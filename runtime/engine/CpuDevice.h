@@ -25,6 +25,10 @@ public:
   const dsv3_module_desc &module() const override { return desc; }
   int64_t kvPages() const override { return pages; }
   uint8_t *stepBuffer() override { return base[DSV3_POOL_STEP]; }
+  int stepsAtOnce() const override { return 1; }
+  /// Runs the step at once: wait() finds it done. No program here chooses tokens, so none can be taken from the step before.
+  Status launch(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies) override;
+  Status wait() override;
   Status run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &taps) override;
   Result<const void *> fetch(const dsv3_ref &ref, uint64_t) override {
     return static_cast<const void *>(base[ref.pool] + ref.offset);
@@ -62,6 +66,7 @@ private:
   const LaunchHook *hook = nullptr;
   uint32_t launched = 0;
   Status status;
+  bool inFlight = false; ///< launched and not waited for; `status` is how it ended
   std::vector<const void *> bufs;
   std::vector<int64_t> scalars;
 };

@@ -48,15 +48,33 @@ public:
   /// were planned, code that the driver had to compile.
   const std::vector<std::string> &warnings() const { return notes; }
 
-  /// Host memory of the step buffer: `pool_bytes[DSV3_POOL_STEP]`, written between runs.
+  /// Host memory of the next step's buffer: `pool_bytes[DSV3_POOL_STEP]`, written while fewer than stepsAtOnce() steps are in
+  /// flight. launch() gives it to the device, and after it this is another one; run() gives it back.
   virtual uint8_t *stepBuffer() = 0;
 
-  /// Runs one program over the step buffer, brings `copies` to host memory and waits for it. The device fills the KV
-  /// layer stride. Taps are dropped when `taps` is empty. An Internal error names the operation that failed.
+  /// Steps that may be launched and not yet waited for: 2 where the host prepares one while the device runs another, else 1.
+  virtual int stepsAtOnce() const = 0;
+
+  /// Starts one program over the step buffer; `copies` come to host memory behind it. Steps run in the order of their
+  /// launches. The device fills the KV layer stride.
+  ///
+  /// An id of -1 - r in DSV3_FIELD_IDS stands for the token that the step launched before this one chose for its sequence r
+  /// (row r of its output `sampled`): the device puts it there, so that the host need not have seen it. A token that is a fault
+  /// (dsv3_sampled::fault) counts as 0.
+  ///
+  /// Internal error, and nothing is launched: stepsAtOnce() steps are in flight, or an id stands for a token that was not chosen.
+  virtual Status launch(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies) = 0;
+
+  /// Waits for the oldest step in flight; fetch() then speaks of its copies. An Internal error names the program that failed, or
+  /// says that nothing is in flight. After an error no more steps can be launched.
+  virtual Status wait() = 0;
+
+  /// launch() and wait() in one. `taps` gets the tapped states, which are dropped when it is empty. Internal error when a step is in
+  /// flight; another names the operation that failed.
   virtual Status run(uint32_t program, dsv3_step_host step, const std::vector<HostCopy> &copies, const TapSink &taps) = 0;
 
-  /// Where one of the last run's copies lies, valid until the next run: `bytes` from `ref`, inside one copy. Internal error
-  /// for anything else: a step waits for its device once.
+  /// Where one of the copies lies of the step last waited for, valid until the next launch: `bytes` from `ref`, inside one copy.
+  /// Internal error for anything else: a step waits for its device once.
   virtual Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) = 0;
 
   //===-- For tools that look into a step -----------------------------------===//
@@ -73,5 +91,9 @@ public:
 protected:
   std::vector<std::string> notes;
 };
+
+/// Whether any of the ids stands for a token of the step before (Device::launch), whose sequences `chosen` says which have one.
+/// Internal error: an id for a token that was not chosen.
+Result<bool> takesTokens(const int32_t *ids, int64_t tokens, const std::vector<bool> &chosen);
 
 } // namespace dsv3

@@ -16,7 +16,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,9 +73,31 @@ struct Call {
       fake::out<float>(bufs[2])[5] = __builtin_nanf("");
   }
 };
+/// What is put on a stream runs as late as it may: when somebody waits. Host memory that is touched too early shows.
 struct Stream {
   bool capturing = false, failed = false;
   std::vector<Call> captured;
+  std::deque<std::function<void()>> pending;
+  uint64_t begun = 0; ///< pieces of work put there since the start
+
+  void add(std::function<void()> work) {
+    pending.push_back(std::move(work));
+    ++begun;
+  }
+  Code wait(uint64_t until) {
+    for (; begun - pending.size() < until; pending.pop_front())
+      pending.front()();
+    return capturing ? kInCapture : failed ? kIllegal : kOk;
+  }
+};
+std::set<Stream *> streams;
+void waitForAll() {
+  for (Stream *s : streams)
+    s->wait(s->begun);
+}
+struct Event {
+  Stream *stream = nullptr;
+  uint64_t until = 0;
 };
 
 constexpr uint64_t kMapMagic = 0x70616d726f736e74;
@@ -142,6 +167,7 @@ API cuMemFree_v2(uint64_t address) {
   auto known = blocks.find(block);
   if (known == blocks.end())
     return kInvalid;
+  waitForAll();
   used -= known->second;
   blocks.erase(known);
   std::free(block);
@@ -152,34 +178,55 @@ API cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   return *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), kOk;
 }
 API cuMemFreeHost(void *memory) { return std::free(memory), kOk; }
-API cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) { return std::memset(reinterpret_cast<void *>(to), value, bytes), kOk; }
-API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *) {
-  return std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes), kOk;
+API cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream) {
+  static_cast<Stream *>(stream)->add([=] { std::memset(reinterpret_cast<void *>(to), value, bytes); });
+  return kOk;
+}
+/// On the stream, which must not be capturing: memory that both sides see.
+Code copy(void *to, const void *from, size_t bytes, void *stream) {
+  if (static_cast<Stream *>(stream)->capturing)
+    return kInCapture;
+  return static_cast<Stream *>(stream)->add([=] { std::memcpy(to, from, bytes); }), kOk;
+}
+API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  return copy(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes, stream);
 }
 API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
   log("to device " + std::to_string(bytes));
-  if (static_cast<Stream *>(stream)->capturing)
-    return kInCapture;
-  return std::memcpy(reinterpret_cast<void *>(to), from, bytes), kOk;
+  return copy(reinterpret_cast<void *>(to), from, bytes, stream);
 }
 API cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
   log("to host " + std::to_string(bytes));
-  if (static_cast<Stream *>(stream)->capturing)
-    return kInCapture;
-  return std::memcpy(to, reinterpret_cast<const void *>(from), bytes), kOk;
+  return copy(to, reinterpret_cast<const void *>(from), bytes, stream);
 }
 
-API cuStreamCreate(void **stream, unsigned) { return *stream = new Stream, kOk; }
-API cuStreamDestroy_v2(void *stream) { return delete static_cast<Stream *>(stream), kOk; }
+API cuStreamCreate(void **stream, unsigned) {
+  auto *made = new Stream;
+  streams.insert(made);
+  return *stream = made, kOk;
+}
+API cuStreamDestroy_v2(void *stream) {
+  auto *s = static_cast<Stream *>(stream);
+  s->wait(s->begun);
+  streams.erase(s);
+  return delete s, kOk;
+}
 API cuStreamSynchronize(void *stream) {
   log("wait");
-  Stream &s = *static_cast<Stream *>(stream);
-  return s.capturing ? kInCapture : s.failed ? kIllegal : kOk;
+  auto *s = static_cast<Stream *>(stream);
+  return s->wait(s->begun);
 }
-API cuEventCreate(void **event, unsigned) { return *event = new int, kOk; }
-API cuEventDestroy_v2(void *event) { return delete static_cast<int *>(event), kOk; }
-API cuEventRecord(void *, void *) { return kOk; }
-API cuEventSynchronize(void *) { return kOk; }
+API cuEventCreate(void **event, unsigned) { return *event = new Event, kOk; }
+API cuEventDestroy_v2(void *event) { return delete static_cast<Event *>(event), kOk; }
+API cuEventRecord(void *event, void *stream) {
+  auto *s = static_cast<Stream *>(stream);
+  return *static_cast<Event *>(event) = {s, s->begun}, kOk;
+}
+API cuEventSynchronize(void *event) {
+  log("wait");
+  auto *e = static_cast<Event *>(event);
+  return e->stream ? e->stream->wait(e->until) : kOk;
+}
 API cuEventElapsedTime(float *ms, void *, void *) { return *ms = 0.5f, kOk; }
 
 API cuModuleLoadDataEx(void **module, const void *image, unsigned, int *, void **values) {
@@ -198,6 +245,8 @@ API cuModuleGetFunction(void **function, void *module, const char *name) {
       return *function = new Function{&k}, kOk;
   if (fake::kFillKernel.name == std::string(name))
     return *function = new Function{&fake::kFillKernel}, kOk;
+  if (fake::kTakeKernel.name == std::string(name))
+    return *function = new Function{&fake::kTakeKernel}, kOk;
   return kNotFound;
 }
 API cuFuncSetAttribute(void *function, int attribute, int value) {
@@ -232,7 +281,7 @@ API cuLaunchKernelEx(const LaunchConfig *launch, void *function, void **params, 
   if (stream.capturing)
     stream.captured.push_back(call);
   else
-    call.run();
+    stream.add([call] { call.run(); });
   return kOk;
 }
 
@@ -249,9 +298,12 @@ API cuGraphDestroy(void *graph) { return delete static_cast<std::vector<Call> *>
 API cuGraphExecDestroy(void *graph) { return delete static_cast<std::vector<Call> *>(graph), kOk; }
 API cuGraphLaunch(void *graph, void *stream) {
   log("graph");
-  if (config.badLaunch)
-    return static_cast<Stream *>(stream)->failed = true, kOk;
-  for (const Call &call : *static_cast<std::vector<Call> *>(graph))
-    call.run();
+  auto *s = static_cast<Stream *>(stream);
+  s->add([s, graph] {
+    s->failed |= config.badLaunch;
+    for (const Call &call : *static_cast<std::vector<Call> *>(graph))
+      if (!s->failed)
+        call.run();
+  });
   return kOk;
 }

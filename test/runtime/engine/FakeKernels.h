@@ -109,6 +109,13 @@ void sample(const void *const *b, const int64_t *, int64_t begin, int64_t end, v
       out<dsv3_sampled>(b[2])[r] = chooser.choose(in<float>(b[0]) + r * kVocab, kVocab, how);
 }
 
+/// ids, sampled. Tile: an id; one below zero stands for a row of `sampled`. The runtime's own kernel.
+[[maybe_unused]] void takeTokens(const void *const *b, const int64_t *, int64_t begin, int64_t end, void *) {
+  for (int64_t i = begin; i < end; ++i)
+    if (int32_t &id = out<int32_t>(b[0])[i]; id < 0)
+      id = in<dsv3_sampled>(b[1])[-1 - id].id;
+}
+
 void copy(const void *const *b, const int64_t *, int64_t begin, int64_t end, void *) {
   std::memcpy(out<char>(b[1]) + begin * 4, in<char>(b[0]) + begin * 4, (end - begin) * 4);
 }
@@ -140,6 +147,7 @@ void dummyFill(const void *const *b, const int64_t *, int64_t, int64_t, void *) 
     to[i] = uint32_t(words[dsv3::kFillKeys]) + uint32_t(i);
 }
 [[maybe_unused]] const Kernel kFillKernel = {"dummy_fill", dummyFill, 2, 0, false, DSV3_SCALAR_TOKENS};
+[[maybe_unused]] const Kernel kTakeKernel = {"take_tokens", takeTokens, 2, 0, false, DSV3_SCALAR_TOKENS};
 
 } // namespace
 } // namespace fake

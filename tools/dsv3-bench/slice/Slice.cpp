@@ -1,6 +1,7 @@
 #include "tools/dsv3-bench/slice/Slice.h"
 
 #include "runtime/cuda/OpenDevice.h"
+#include "runtime/engine/ModuleCheck.h"
 #include "tools/dsv3-bench/Check.h"
 #include "tools/dsv3-bench/slice/StepData.h"
 
@@ -209,8 +210,34 @@ private:
       return times.error();
     for (size_t i = 0; i < times->launches.size() && firstRow + i < report.rows.size(); ++i)
       report.rows[firstRow + i].us = times->launches[i];
-    report.totals.push_back({spec.text, times->total});
+    Result<double> steady = spec.phase == DSV3_PHASE_DECODE && device->stepsAtOnce() > 1 ? timeSteady(step) : Result<double>(0.0);
+    if (!steady)
+      return steady.error();
+    report.totals.push_back({spec.text, times->total, *steady});
     return {};
+  }
+
+  /// Microseconds from step to step where the host fills one while the device runs another.
+  Result<double> timeSteady(PlannedStep &step) {
+    const dsv3_output_desc *sampled = findOutput(device->module().programs[step.program()], "sampled");
+    if (!sampled)
+      return 0.0;
+    std::vector<HostCopy> copies = {{sampled->ref, uint64_t(step.sequences().seqs()) * sizeof(dsv3_sampled)}};
+    const int count = 4 * options.runs;
+    Clock::time_point start = Clock::now();
+    for (int i = 0; i < count; ++i) {
+      if (i == options.runs) // the first ones warm caches and clocks
+        start = Clock::now();
+      step.fillServing(*device, i > 0);
+      Status s = device->launch(step.program(), step.host(), copies);
+      if (s && i > 0)
+        s = device->wait();
+      if (!s)
+        return s.error();
+    }
+    double us = since(start) * 1e6 / (count - options.runs);
+    Status s = device->wait();
+    return s ? Result<double>(us) : s.error();
   }
 
   const SliceOptions &options;
@@ -240,9 +267,12 @@ OrderedJson toJson(const SliceReport &r) {
   for (const SliceRow &row : r.rows) {
     if (row.step != current) {
       json["steps"].push_back({{"step", row.step}});
-      for (const auto &[step, us] : r.totals)
-        if (step == row.step)
-          json["steps"].back()["us"] = us;
+      for (const SliceReport::Total &t : r.totals)
+        if (t.step == row.step) {
+          json["steps"].back()["us"] = t.us;
+          if (t.steady > 0)
+            json["steps"].back()["steady_us"] = t.steady;
+        }
       json["steps"].back()["launches"] = OrderedJson::array();
       current = row.step;
     }
@@ -273,12 +303,14 @@ std::string summary(const SliceReport &r) {
     l.worst = std::max(l.worst, row.worst);
   }
   for (const std::string &step : steps) {
-    double sum = 0, total = 0;
+    double sum = 0;
+    SliceReport::Total total;
     for (auto &[op, l] : lines[step])
       sum += l.us;
-    for (auto &[name, us] : r.totals)
-      total = name == step ? us : total;
-    out += step + (total > 0 ? format(": %.1f us, launches one by one %.1f us\n", total, sum) : "\n");
+    for (const SliceReport::Total &t : r.totals)
+      total = t.step == step ? t : total;
+    out += step + (total.us > 0 ? format(": %.1f us, launches one by one %.1f us", total.us, sum) : "") +
+           (total.steady > 0 ? format(", from step to step %.1f us\n", total.steady) : "\n");
     for (auto &[op, l] : lines[step])
       out += format("  %-20s %3d launches %3d compared %6lld rows  worst %.2e  %s%s\n", op.c_str(), l.launches, l.compared, (long long)l.rows, l.worst,
                     l.us > 0 ? format("%9.1f us", l.us).c_str() : "", l.wrong ? format("  %d WRONG", l.wrong).c_str() : "");

@@ -31,7 +31,12 @@ struct SliceRow {
 struct SliceReport {
   std::string device;
   std::vector<SliceRow> rows;
-  std::vector<std::pair<std::string, double>> totals; ///< us of each timed step
+  struct Total {
+    std::string step;
+    double us = 0;     ///< of its launches as a graph
+    double steady = 0; ///< from step to step of a decode that goes on, tokens passed on the device; 0: not a decode step
+  };
+  std::vector<Total> totals; ///< of each timed step
   int64_t weightBytesCompared = 0;
   double loadSeconds = 0, checkSeconds = 0;
   std::vector<std::string> problems; ///< of weights and of steps

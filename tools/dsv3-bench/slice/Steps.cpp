@@ -1,6 +1,7 @@
 #include "tools/dsv3-bench/slice/Steps.h"
 
 #include "runtime/core/Json.h"
+#include "runtime/engine/ModuleCheck.h"
 #include "runtime/engine/StepBuffer.h"
 #include "tools/dsv3-bench/Random.h"
 
@@ -95,5 +96,19 @@ Result<PlannedStep> PlannedStep::make(const StepSpec &spec, Device &device, int6
 }
 
 void PlannedStep::fill(Device &device) { scalars = StepBuffer(device.module(), device.stepBuffer()).fill(device.module().programs[index], items); }
+
+void PlannedStep::fillServing(Device &device, bool takes) {
+  fill(device);
+  StepBuffer buffer(device.module(), device.stepBuffer());
+  auto *ids = reinterpret_cast<int32_t *>(device.stepBuffer() + findField(device.module(), DSV3_FIELD_IDS)->offset);
+  for (size_t s = 0; s < items.size(); ++s) {
+    dsv3_sampling greatest{};
+    greatest.flags = DSV3_SAMPLE_ROW;
+    greatest.scale = 1.44269504f; // log2(e): temperature 1
+    buffer.setSampling(int64_t(s), greatest);
+    if (takes)
+      ids[s] = -1 - int32_t(s);
+  }
+}
 
 } // namespace dsv3::bench

@@ -36,8 +36,10 @@ public:
   uint32_t program() const { return index; }
   const dsv3_step_host &host() const { return scalars; }
   const reference::SeqMeta &sequences() const { return meta; }
-  /// Writes the step buffer again: a device has one.
+  /// Writes the step buffer again: a device has one, or as many as steps that it takes at once.
   void fill(Device &device);
+  /// The same, as a decode step that takes its tokens from the step before (if `takes`) and chooses the greatest logits.
+  void fillServing(Device &device, bool takes);
 
 private:
   uint32_t index = 0;
