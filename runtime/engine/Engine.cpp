@@ -3,6 +3,7 @@
 #include "runtime/engine/ModuleCheck.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -16,12 +17,16 @@ Result<std::unique_ptr<Engine>> Engine::create(Device &device, const Manifest &m
   return std::unique_ptr<Engine>(new Engine(device, manifest, std::move(*programs), options));
 }
 
+static double steadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 Engine::Engine(Device &device, const Manifest &manifest, ProgramSet set, const Options &options)
     : device(device), manifest(manifest), programs(std::move(set)),
-      chunk(options.prefillChunk > 0 ? options.prefillChunk : std::numeric_limits<int64_t>::max()),
-      sampleOnDevice(options.sampleOnDevice),
-      blocks(device.kvPages(), device.module().kv_page_tokens), buffer(device.module(), device.stepBuffer()),
-      scheduler(device.module(), programs, blocks, chunk), sampler(manifest.model.vocabSize),
+      chunk(options.scheduling.prefillChunk > 0 ? options.scheduling.prefillChunk : std::numeric_limits<int64_t>::max()),
+      clock(options.clock ? options.clock : steadySeconds), sampleOnDevice(options.sampleOnDevice),
+      blocks(device.kvPages(), device.module().kv_page_tokens, options.prefixCache), buffer(device.module(), device.stepBuffer()),
+      scheduler(device.module(), programs, blocks, options.scheduling), sampler(manifest.model.vocabSize),
       runs(device.module().n_programs, 0) {}
 
 Status Engine::checkPrompt(const std::vector<int32_t> &prompt) const {
@@ -43,12 +48,17 @@ Status Engine::check(const Request &request) const {
     return s.error();
   if (Status s = request.sampling.validate(manifest.model.vocabSize); !s)
     return s.error();
-  if (request.maxTokens < 1)
-    return usageError("max-tokens: expected at least 1, got " + std::to_string(request.maxTokens));
-  if (request.promptLogprobs)
-    return unsupportedError("prompt-logprobs: expected none, got " + std::to_string(*request.promptLogprobs));
+  const int64_t least = request.promptLogprobs ? 0 : 1, vocab = manifest.model.vocabSize;
+  if (request.maxTokens < least)
+    return usageError("max-tokens: expected at least " + std::to_string(least) + ", got " + std::to_string(request.maxTokens));
+  if (request.topLogprobs > vocab)
+    return usageError("top-logprobs: expected at most " + std::to_string(vocab) + ", got " + std::to_string(request.topLogprobs));
+  if (request.promptLogprobs && (*request.promptLogprobs < 0 || *request.promptLogprobs > vocab))
+    return usageError("prompt-logprobs: expected a number from 0 to " + std::to_string(vocab) + ", got " + std::to_string(*request.promptLogprobs));
+  if (request.promptLogprobs && !hasScore())
+    return unsupportedError("prompt-logprobs: expected an artifact with a score program, got one without");
   const auto prompt = static_cast<int64_t>(request.prompt.size());
-  const int64_t more = tokensOf(request), pages = blocks.pagesFor(prompt + more - 1);
+  const int64_t more = tokensOf(request), pages = blocks.pagesFor(prompt + std::max<int64_t>(more, 1) - 1);
   if (pages > blocks.totalPages())
     return doesNotFitError("request of " + std::to_string(prompt) + " prompt tokens and " + std::to_string(more) +
                            " more: expected at most " + std::to_string(blocks.totalPages()) + " kv pages, got " +
@@ -78,7 +88,7 @@ void Engine::enqueue(RequestId id, Request request) {
   generation->request = std::move(request);
   if (generation->request.name.empty())
     generation->request.name = "request " + std::to_string(id);
-  scheduler.add(std::move(generation));
+  scheduler.add(std::move(generation), clock());
 }
 
 void Engine::finishAll(FinishReason reason) {
@@ -95,11 +105,12 @@ Status Engine::step() {
   if (step.items.empty())
     return scheduler.empty() ? Status()
                              : internalError("the scheduler has requests but found nothing to run");
+  const double start = clock();
   dsv3_step_host host = buffer.fill(device.module().programs[step.program], step.items);
-  tellStarted(step);
   if (Status s = run(step.program, host, planSampling(step)); !s)
     return s;
   ++counters.steps;
+  scheduler.done(step, clock() - start);
   if (Status s = postprocess(step); !s)
     return s;
   finishRetired();
@@ -140,16 +151,27 @@ static SamplingContext contextOf(const Generation &g) {
   return {g.promptTokens, g.request.topLogprobs, g.request.constraint.get()};
 }
 
+int64_t Engine::logitsRow(const Scheduler::Step &step, size_t item) {
+  if (step.phase != DSV3_PHASE_SCORE)
+    return static_cast<int64_t>(item);
+  int64_t row = -1;
+  for (size_t i = 0; i <= item; ++i)
+    row += step.items[i].rows;
+  return row;
+}
+
 Engine::Chooser Engine::chooserOf(const Scheduler::Step &step, size_t item) const {
   const Generation &g = *step.generations[item];
   const StepItem &rows = step.items[item];
-  if (rows.start + rows.rows < static_cast<int64_t>(g.sequence.tokens.size()))
+  if (rows.start + rows.rows < g.length() || g.request.maxTokens == 0)
     return Chooser::Nobody;
-  bool can = sampleOnDevice && findOutput(device.module().programs[step.program], "sampled");
+  bool can = sampleOnDevice && step.phase != DSV3_PHASE_SCORE && findOutput(device.module().programs[step.program], "sampled");
   return can && canChooseOnDevice(g.request.sampling, contextOf(g)) ? Chooser::Device : Chooser::Host;
 }
 
 std::vector<HostCopy> Engine::planSampling(const Scheduler::Step &step) {
+  if (step.phase == DSV3_PHASE_SCORE) // every row is judged
+    return {rowsOf(step.program, "logits", 0, step.rows())};
   std::vector<HostCopy> copies;
   bool onDevice = false;
   size_t last = 0; // row after the last copied one
@@ -179,7 +201,7 @@ Result<SampledToken> Engine::sample(const Scheduler::Step &step, size_t item, Ch
   const Generation &g = *step.generations[item];
   const auto row = static_cast<int64_t>(item), length = static_cast<int64_t>(g.sequence.tokens.size());
   if (chooser == Chooser::Host) {
-    Result<const float *> logits = fetch<float>(rowsOf(step.program, "logits", row, 1));
+    Result<const float *> logits = fetch<float>(rowsOf(step.program, "logits", logitsRow(step, item), 1));
     if (!logits)
       return logits.error();
     ++tokensOfHost;
@@ -195,19 +217,46 @@ Result<SampledToken> Engine::sample(const Scheduler::Step &step, size_t item, Ch
   return tokenOf(**chosen, length - 1);
 }
 
-void Engine::tellStarted(const Scheduler::Step &step) {
-  for (Generation *g : step.generations)
-    if (!std::exchange(g->started, true) && g->request.onStart)
-      g->request.onStart(0);
+Status Engine::judgePrompt(const Scheduler::Step &step, size_t item) {
+  Generation &g = *step.generations[item];
+  const StepItem &rows = step.items[item];
+  const int64_t vocab = manifest.model.vocabSize, first = logitsRow(step, item) - rows.rows + 1;
+  Result<const float *> logits = fetch<float>(rowsOf(step.program, "logits", first, rows.rows));
+  if (!logits)
+    return logits.error();
+  PromptLogprobs &known = g.promptLogprobs;
+  if (known.empty())
+    known.emplace_back(); // nothing precedes the first token
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    const float *row = *logits + i * vocab;
+    const int64_t next = rows.start + i + 1;
+    if (Status s = checkFinite(row, vocab, next - 1); !s)
+      return s;
+    // Before a preemption some rows were judged, or all of them.
+    if (next >= g.promptTokens || next < static_cast<int64_t>(known.size()) || g.generated() > 0)
+      continue;
+    const int32_t id = g.sequence.tokens[size_t(next)];
+    known.push_back(PromptLogprob{{id, logProbability(row, vocab, id)}, topLogprobs(row, vocab, *g.request.promptLogprobs)});
+  }
+  if (rows.start + rows.rows == g.promptTokens && g.generated() == 0) {
+    if (g.request.onPrompt)
+      g.request.onPrompt(std::exchange(known, {}));
+    if (g.request.maxTokens == 0 && !g.finished)
+      g.finished = FinishReason::Length;
+  }
+  return {};
 }
 
 Status Engine::postprocess(const Scheduler::Step &step) {
   for (size_t i = 0; i < step.items.size(); ++i) {
     Generation &g = *step.generations[i];
+    if (step.items[i].start < g.promptTokens)
+      counters.promptTokens += uint64_t(step.items[i].rows);
+    if (g.finished)
+      continue;
+    if (Status s = step.phase == DSV3_PHASE_SCORE ? judgePrompt(step, i) : Status(); !s)
+      return Error{s.error().code, g.request.name + ": " + s.error().message};
     Chooser chooser = chooserOf(step, i);
-    if (g.prefilling())
-      counters.promptTokens += step.items[i].rows;
-    g.sequence.cached += step.items[i].rows;
     if (chooser == Chooser::Nobody || g.finished)
       continue;
     Result<SampledToken> token = sample(step, i, chooser);
@@ -240,16 +289,23 @@ void Engine::finishRetired() {
 }
 
 Engine::Stats Engine::stats() const {
-  return {runs, tokensOfDevice, tokensOfHost, blocks.freePages(), blocks.totalPages(), scheduler.waitingCount(), scheduler.runningCount()};
+  return {runs, tokensOfDevice, tokensOfHost, blocks.freePages(), blocks.totalPages(), scheduler.waitingCount(), scheduler.runningCount(),
+          scheduler.preemptions(), blocks.stats()};
 }
 
 EngineSnapshot Engine::snapshot() const {
   EngineSnapshot now = counters;
   now.waiting = scheduler.waitingCount();
   now.running = scheduler.runningCount();
-  now.maxRunning = scheduler.maxRunningCount();
+  now.maxRunning = scheduler.maxRunning();
   now.totalPages = blocks.totalPages();
   now.freePages = blocks.freePages();
+  now.cachedPages = blocks.unusedCachedPages();
+  now.preemptions = uint64_t(scheduler.preemptions());
+  const PrefixCacheStats cache = blocks.stats();
+  now.prefixQueries = uint64_t(cache.queries);
+  now.prefixHits = uint64_t(cache.hits);
+  now.prefixEvictions = uint64_t(cache.evictions);
   return now;
 }
 

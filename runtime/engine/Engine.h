@@ -4,7 +4,6 @@
 // queue). No global state: several engines live side by side.
 #pragma once
 
-#include "runtime/engine/BlockManager.h"
 #include "runtime/engine/Device.h"
 #include "runtime/engine/EngineSnapshot.h"
 #include "runtime/engine/Manifest.h"
@@ -35,7 +34,9 @@ struct ScoreSink {
 class Engine {
 public:
   struct Options {
-    int64_t prefillChunk = 0;    ///< rows of one sequence per step; 0: as many as the program holds
+    SchedulerOptions scheduling;
+    bool prefixCache = false;    ///< keys of prompts are kept for others that begin alike
+    std::function<double()> clock; ///< seconds; empty: a steady clock. The scheduler measures steps with it
     bool sampleOnDevice = true;  ///< where the device can; else from logits that are copied. The tokens are the same
   };
 
@@ -45,6 +46,8 @@ public:
     int64_t tokensOfDevice, tokensOfHost; ///< by who chose them
     int64_t freePages, totalPages;
     size_t waiting, running;
+    int64_t preemptions;
+    PrefixCacheStats prefixCache;
   };
 
   /// `device` and `manifest` must outlive the engine. BadCheckpoint when programs are missing.
@@ -65,7 +68,7 @@ public:
   void enqueue(RequestId id, Request request);
 
   /// Ends a request at the next step; false when it is unknown or has ended.
-  bool cancel(RequestId id) { return scheduler.cancel(id); }
+  bool cancel(RequestId id) { return scheduler.finish(id, FinishReason::Cancelled); }
 
   /// Ends all requests at once, whatever they were doing.
   void finishAll(FinishReason reason);
@@ -104,7 +107,6 @@ private:
 
   Status checkPrompt(const std::vector<int32_t> &prompt) const;
   int64_t tokensOf(const Request &request) const;
-  void tellStarted(const Scheduler::Step &step);
   Status run(uint32_t program, const dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink &taps = {});
   /// Rows [first, first + rows) of output `name`.
   HostCopy rowsOf(uint32_t program, const char *name, int64_t first, int64_t rows) const;
@@ -121,6 +123,10 @@ private:
   std::vector<HostCopy> planSampling(const Scheduler::Step &step);
   Status postprocess(const Scheduler::Step &step);
   Result<SampledToken> sample(const Scheduler::Step &step, size_t item, Chooser chooser);
+  /// Row of an item's last logits in the output: programs of the score phase give one per token, the others one per sequence.
+  static int64_t logitsRow(const Scheduler::Step &step, size_t item);
+  /// Keeps what a score step says about a prompt; hands it out with the last row.
+  Status judgePrompt(const Scheduler::Step &step, size_t item);
   void advance(Generation &generation, const SampledToken &token);
   void finishRetired();
 
@@ -128,6 +134,7 @@ private:
   const Manifest &manifest;
   ProgramSet programs;
   int64_t chunk;
+  std::function<double()> clock;
   bool sampleOnDevice;
   BlockManager blocks;
   StepBuffer buffer;

@@ -38,11 +38,12 @@ struct Room {
 } // namespace
 
 std::vector<StepItem> planStep(const dsv3_program_desc &program, const std::vector<Sequence *> &sequences,
-                               int64_t chunk) {
+                               int64_t chunk, int64_t mostRows) {
   Room room(program);
+  room.tokens = std::min(room.tokens, mostRows);
   std::vector<StepItem> items;
   for (Sequence *s : sequences) {
-    int64_t left = static_cast<int64_t>(s->tokens.size()) - s->cached;
+    int64_t left = std::min(static_cast<int64_t>(s->tokens.size()), s->stop) - s->cached;
     int64_t rows = std::min({left, chunk, room.rowsFrom(s->cached)});
     if (rows <= 0)
       continue;

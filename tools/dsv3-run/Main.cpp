@@ -122,7 +122,7 @@ Status runOptions(const Options &options) {
   for (const std::string &note : opened->notes)
     std::fprintf(stderr, "dsv3-run: warning: %s\n", note.c_str());
   Engine::Options engineOptions;
-  engineOptions.prefillChunk = options.prefillChunk;
+  engineOptions.scheduling.prefillChunk = options.prefillChunk;
   engineOptions.sampleOnDevice = !options.hostSampling;
   Result<std::unique_ptr<Engine>> engine = Engine::create(*opened->device, opened->artifact->manifest(), engineOptions);
   if (!engine)

@@ -199,7 +199,7 @@ TEST_F(Cuda, TokensAreTheSameWhoeverChooses) {
     EXPECT_TRUE(bool(model));
     Engine::Options options;
     options.sampleOnDevice = sampleOnDevice;
-    options.prefillChunk = 16;
+    options.scheduling.prefillChunk = 16;
     std::unique_ptr<Engine> engine = std::move(*Engine::create(*model->device, model->artifact->manifest(), options));
     std::vector<Tokens> tokens(12);
     for (int i = 0; i < 12; ++i) {

@@ -48,16 +48,22 @@ struct Rig {
   std::unique_ptr<CpuDevice> device;
   std::unique_ptr<Engine> engine;
 
-  explicit Rig(int64_t chunk = 0, int64_t pages = 0, int threads = 2,
-               const std::string &module = "dsv3_fake_good")
+  explicit Rig(int64_t chunk = 0, int64_t pages = 0, int threads = 2, const std::string &module = "dsv3_fake_good")
+      : Rig(optionsOf(chunk), pages, threads, module) {}
+
+  explicit Rig(const Engine::Options &engineOptions, int64_t pages = 0, int threads = 2, const std::string &module = "dsv3_fake_good")
       : folder(fake::modulePath(module)), artifact(std::move(*Artifact::open(folder.path(), {}))) {
     CpuDevice::Options options;
     options.threads = threads;
     options.kvPages = pages;
     device = std::move(*CpuDevice::create(artifact, options));
-    Engine::Options engineOptions;
-    engineOptions.prefillChunk = chunk;
     engine = std::move(*Engine::create(*device, artifact.manifest(), engineOptions));
+  }
+
+  static Engine::Options optionsOf(int64_t chunk) {
+    Engine::Options options;
+    options.scheduling.prefillChunk = chunk;
+    return options;
   }
 };
 

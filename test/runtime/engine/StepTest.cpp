@@ -1,6 +1,5 @@
 // Planning within capacities, and the pages.
 #include "runtime/engine/Step.h"
-#include "runtime/engine/BlockManager.h"
 #include "runtime/engine/KvBudget.h"
 #include "runtime/engine/Programs.h"
 
@@ -75,23 +74,6 @@ TEST(PlanStep, KeyBlocksCoverTheWholeContext) {
   // The first needs three of three; one that does not fit is skipped, a later one may fit.
   EXPECT_EQ(Planned(program(99, 4, 0, 3), {{180, 170}, {10, 0}}).rows(), (Rows{10, 0}));
   EXPECT_EQ(Planned(program(99, 4, 0, 3), {{90, 70}, {200, 130}, {10, 0}}).rows(), (Rows{20, 0, 10}));
-}
-
-TEST(BlockManager, HandsOutEachPageOnce) {
-  BlockManager blocks(10, 64);
-  EXPECT_EQ(blocks.pagesFor(1), 1);
-  EXPECT_EQ(blocks.pagesFor(64), 1);
-  EXPECT_EQ(blocks.pagesFor(65), 2);
-  std::vector<int32_t> a = blocks.allocate(4), b = blocks.allocate(6), all = a;
-  EXPECT_EQ(blocks.freePages(), 0);
-  all.insert(all.end(), b.begin(), b.end());
-  std::sort(all.begin(), all.end());
-  std::vector<int32_t> expected(10);
-  std::iota(expected.begin(), expected.end(), 0);
-  EXPECT_EQ(all, expected);
-  blocks.release(a);
-  EXPECT_TRUE(a.empty());
-  EXPECT_EQ(blocks.freePages(), 4);
 }
 
 TEST(KvBudget, FullPlanFewerOrRefused) {
