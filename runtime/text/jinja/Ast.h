@@ -53,7 +53,8 @@ struct Stmt {
   enum Kind {
     Data,     ///< text
     Output,   ///< {{ expr }}
-    Set,      ///< names[0] = expr, or names[0].attribute = expr
+    Set,      ///< names = expr (several: its elements), or names[0].attribute = expr; without expr the text of body
+    Macro,    ///< names[0](parameters), what body writes
     If,       ///< branches in order, then orElse
     For,      ///< names in expr, perhaps filtered by condition; orElse when empty
     Break,
@@ -68,6 +69,7 @@ struct Stmt {
   std::vector<std::string> names;
   std::string attribute;
   std::vector<Branch> branches;
+  std::vector<Argument> parameters; ///< with defaults, where there is one
   Body body, orElse;
 };
 

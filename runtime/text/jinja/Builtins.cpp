@@ -1,6 +1,7 @@
 #include "runtime/text/jinja/Builtins.h"
 
-#include <nlohmann/json.hpp>
+#include "runtime/text/jinja/ArgumentReader.h"
+#include "runtime/text/jinja/ListFilters.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,62 +9,6 @@
 
 namespace dsv3::text::jinja {
 namespace {
-
-/// Hands out arguments by position or name, and finds those nobody asked for.
-class ArgumentReader {
-public:
-  explicit ArgumentReader(const Arguments &arguments) : arguments(arguments) {}
-
-  /// The next parameter, or null when it was not given.
-  const Value *take(const std::string &name) {
-    size_t index = taken++;
-    if (index < arguments.positional.size())
-      return &arguments.positional[index];
-    for (const auto &[key, value] : arguments.named)
-      if (key == name) {
-        ++namedTaken;
-        return &value;
-      }
-    return nullptr;
-  }
-
-  const Text *takeText(const std::string &name) {
-    const Value *value = take(name);
-    if (value && !value->asText() && !value->isNone())
-      wrong("expected a string as argument '" + name + "', got " + value->typeName());
-    return value ? value->asText() : nullptr;
-  }
-
-  int64_t takeInt(const std::string &name, int64_t fallback) {
-    const Value *value = take(name);
-    if (!value || value->isNone())
-      return fallback;
-    if (!value->asInt())
-      wrong("expected an integer as argument '" + name + "', got " + value->typeName());
-    return value->asInt() ? *value->asInt() : fallback;
-  }
-
-  void require(bool condition, const std::string &what) {
-    if (!condition)
-      wrong("expected " + what);
-  }
-
-  /// After the last `take`.
-  Status finish() {
-    if (arguments.positional.size() > taken || arguments.named.size() > namedTaken)
-      wrong("more arguments than we know");
-    return problem.empty() ? Status() : Status(checkpointError(problem));
-  }
-
-private:
-  void wrong(const std::string &message) {
-    if (problem.empty())
-      problem = message;
-  }
-  const Arguments &arguments;
-  size_t taken = 0, namedTaken = 0;
-  std::string problem;
-};
 
 Error wrongInput(const char *expected, const Value &got) {
   return checkpointError(std::string("expected ") + expected + ", got " + got.typeName());
@@ -203,6 +148,56 @@ Result<Value> jsonOf(const Value &input, ArgumentReader args) {
   return Value(Text(std::move(*json), false));
 }
 
+Result<Value> findText(const Text &text, ArgumentReader args) {
+  const Text *part = args.takeText("sub");
+  args.require(part, "a string to look for");
+  if (Status s = args.finish(); !s)
+    return s.error();
+  size_t at = text.bytes().find(part->bytes());
+  return Value(at == std::string::npos ? int64_t(-1) : int64_t(text.sub(0, at).length()));
+}
+
+Result<Value> countText(const Text &text, ArgumentReader args) {
+  const Text *part = args.takeText("sub");
+  args.require(part && !part->empty(), "a string to count that is not empty");
+  if (Status s = args.finish(); !s)
+    return s.error();
+  return Value(int64_t(text.split(part->bytes(), -1).size()) - 1);
+}
+
+Result<Value> splitLines(const Text &text, ArgumentReader args) {
+  if (Status s = args.finish(); !s)
+    return s.error();
+  for (char c : text.bytes())
+    if (c != '\n' && c >= 0x0A && c <= 0x1E && c != 0x0F && (c <= 0x0D || c >= 0x1C))
+      return unsupportedError("splitlines of text with line ends other than \\n");
+  List lines;
+  for (Text &line : text.split("\n", -1))
+    lines.push_back(std::move(line));
+  if (lines.back().asText()->empty())
+    lines.pop_back();
+  return Value(std::move(lines));
+}
+
+/// The first letter, of each word or of the whole, upper case and all others lower case.
+std::function<Result<Value>(const Text &, ArgumentReader)> onAscii(bool eachWord) {
+  return [=](const Text &text, ArgumentReader args) -> Result<Value> {
+    if (Status s = args.finish(); !s)
+      return s.error();
+    std::string bytes = text.bytes();
+    bool first = true;
+    for (char &c : bytes) {
+      if (static_cast<unsigned char>(c) >= 0x80)
+        return unsupportedError("changing the case of text that is not ASCII");
+      bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      if (letter && first != (c <= 'Z'))
+        c ^= 0x20;
+      first = eachWord && !letter;
+    }
+    return Value(text.withBytes(std::move(bytes)));
+  };
+}
+
 using Function = std::function<Result<Value>(const Value &, const ArgumentReader &)>;
 
 /// A filter that takes text (anything printable) and no arguments.
@@ -258,6 +253,7 @@ const std::map<std::string, Function> &filters() {
       {"tojson", jsonOf},
       {"default", defaultFor},
       {"d", defaultFor},
+      {"capitalize", onText(onAscii(false))},
   };
   return table;
 }
@@ -273,29 +269,88 @@ const std::map<std::string, Method> &textMethods() {
       {"rstrip", [](const Text &t, auto args) { return stripText(t, false, true, args); }},
       {"startswith", [](const Text &t, auto args) { return hasAffix(t, true, args); }},
       {"endswith", [](const Text &t, auto args) { return hasAffix(t, false, args); }},
+      {"find", findText},
+      {"count", countText},
+      {"splitlines", splitLines},
+      {"capitalize", onAscii(false)},
+      {"title", onAscii(true)},
+      {"join", [](const Text &t, ArgumentReader args) -> Result<Value> {
+         const Value *list = args.take("iterable");
+         args.require(list, "a list to join");
+         if (Status s = args.finish(); !s)
+           return s.error();
+         return applyFilter("join", *list, {{Value(t)}, {}});
+       }},
       {"upper", [](const Text &t, auto args) { return caseFilter(true)(Value(t), args); }},
       {"lower", [](const Text &t, auto args) { return caseFilter(false)(Value(t), args); }},
   };
   return table;
 }
 
-const std::map<std::string, std::function<bool(const Value &)>> &tests() {
-  static const std::map<std::string, std::function<bool(const Value &)>> table = {
-      {"defined", [](const Value &v) { return !v.isUndefined(); }},
-      {"undefined", [](const Value &v) { return v.isUndefined(); }},
-      {"none", [](const Value &v) { return v.isNone(); }},
-      {"string", [](const Value &v) { return v.asText() != nullptr; }},
-      {"number", [](const Value &v) { double n; return v.toNumber(n); }},
-      {"boolean", [](const Value &v) { return v.asBool() != nullptr; }},
-      {"true", [](const Value &v) { return v.asBool() && *v.asBool(); }},
-      {"false", [](const Value &v) { return v.asBool() && !*v.asBool(); }},
-      {"mapping", [](const Value &v) { return v.asDict() != nullptr; }},
-      {"iterable", [](const Value &v) {
-         return v.asText() || v.asList() || v.asDict() || v.isUndefined();
-       }},
-      {"sequence", [](const Value &v) {
-         return v.asText() || v.asList() || v.asDict() || v.isUndefined();
-       }},
+using Test = std::function<Result<bool>(const Value &, ArgumentReader)>;
+
+Test plain(std::function<bool(const Value &)> test) {
+  return [=](const Value &input, ArgumentReader args) -> Result<bool> {
+    if (Status s = args.finish(); !s)
+      return s.error();
+    return test(input);
+  };
+}
+
+/// A test that compares with its argument.
+Test withOther(std::function<Result<bool>(const Value &, const Value &)> test) {
+  return [=](const Value &input, ArgumentReader args) -> Result<bool> {
+    const Value *other = args.take("other");
+    args.require(other, "a value to compare with");
+    if (Status s = args.finish(); !s)
+      return s.error();
+    return test(input, *other);
+  };
+}
+
+Test ordered(bool less, bool equal) {
+  return withOther([=](const Value &a, const Value &b) -> Result<bool> {
+    Result<int> order = compareValues(a, b);
+    if (!order)
+      return order.error();
+    return (*order == 0 && equal) || (*order != 0 && (*order < 0) == less);
+  });
+}
+
+Test divides(int64_t by, int64_t rest) {
+  return [=](const Value &v, ArgumentReader args) -> Result<bool> {
+    if (Status s = args.finish(); !s)
+      return s.error();
+    if (!v.asInt())
+      return wrongInput("an integer", v);
+    return ((*v.asInt() % by) + by) % by == rest;
+  };
+}
+
+const std::map<std::string, Test> &tests() {
+  static const Test equal = withOther([](auto &a, auto &b) -> Result<bool> { return equals(a, b); });
+  static const Test unequal = withOther([](auto &a, auto &b) -> Result<bool> { return !equals(a, b); });
+  static const std::map<std::string, Test> table = {
+      {"defined", plain([](const Value &v) { return !v.isUndefined(); })},
+      {"undefined", plain([](const Value &v) { return v.isUndefined(); })},
+      {"none", plain([](const Value &v) { return v.isNone(); })},
+      {"string", plain([](const Value &v) { return v.asText() != nullptr; })},
+      {"number", plain([](const Value &v) { double n; return v.toNumber(n); })},
+      {"integer", plain([](const Value &v) { return v.asInt() != nullptr; })},
+      {"float", plain([](const Value &v) { return v.asFloat() != nullptr; })},
+      {"boolean", plain([](const Value &v) { return v.asBool() != nullptr; })},
+      {"true", plain([](const Value &v) { return v.asBool() && *v.asBool(); })},
+      {"false", plain([](const Value &v) { return v.asBool() && !*v.asBool(); })},
+      {"mapping", plain([](const Value &v) { return v.asDict() != nullptr; })},
+      {"iterable", plain([](const Value &v) { return v.asText() || v.asList() || v.asDict() || v.isUndefined(); })},
+      {"sequence", plain([](const Value &v) { return v.asText() || v.asList() || v.asDict() || v.isUndefined(); })},
+      {"odd", divides(2, 1)},
+      {"even", divides(2, 0)},
+      {"eq", equal}, {"equalto", equal}, {"==", equal}, {"ne", unequal}, {"!=", unequal},
+      {"lt", ordered(true, false)}, {"lessthan", ordered(true, false)}, {"<", ordered(true, false)}, {"le", ordered(true, true)},
+      {"<=", ordered(true, true)}, {"gt", ordered(false, false)}, {"greaterthan", ordered(false, false)},
+      {">", ordered(false, false)}, {"ge", ordered(false, true)}, {">=", ordered(false, true)},
+      {"in", withOther([](const Value &item, const Value &container) { return contains(container, item); })},
   };
   return table;
 }
@@ -306,18 +361,22 @@ bool isDictMethod(const std::string &name) {
 
 } // namespace
 
-bool isFilter(const std::string &name) { return filters().count(name); }
+bool isFilter(const std::string &name) { return filters().count(name) || isListFilter(name); }
 bool isTest(const std::string &name) { return tests().count(name); }
 bool isMethod(const std::string &name) { return textMethods().count(name) || isDictMethod(name); }
 bool isFunction(const std::string &name) {
-  return name == "namespace" || name == "raise_exception";
+  return name == "namespace" || name == "raise_exception" || name == "range";
 }
 
 Result<Value> applyFilter(const std::string &name, const Value &input, const Arguments &arguments) {
+  if (isListFilter(name))
+    return applyListFilter(name, input, arguments);
   return filters().at(name)(input, ArgumentReader(arguments));
 }
 
-bool applyTest(const std::string &name, const Value &input) { return tests().at(name)(input); }
+Result<bool> applyTest(const std::string &name, const Value &input, const Arguments &arguments) {
+  return tests().at(name)(input, ArgumentReader(arguments));
+}
 
 Result<Value> callMethod(const std::string &name, const Value &self, const Arguments &arguments) {
   ArgumentReader args(arguments);

@@ -16,11 +16,11 @@ struct Arguments {
 };
 
 /// Known names, so that a template which needs more is refused before it runs.
-/// Filters: trim upper lower length count tojson default d string list first last join
-/// replace items. Tests: defined undefined none string number boolean true false mapping
-/// iterable sequence. Methods of strings: split strip lstrip rstrip startswith endswith
-/// upper lower replace; of dicts: get items keys values. Functions: namespace,
-/// raise_exception (both done by the evaluator).
+/// Filters: trim upper lower capitalize length count tojson default d string list first last join replace items, and those of
+/// ListFilters.h. Tests: defined undefined none string number integer float boolean true false mapping iterable sequence odd
+/// even, and with an argument eq ne lt le gt ge (and their other names) in. Methods of strings: split splitlines strip lstrip
+/// rstrip startswith endswith upper lower capitalize title replace find count join; of dicts: get items keys values. Functions:
+/// namespace, raise_exception, range (done by the evaluator).
 bool isFilter(const std::string &name);
 bool isTest(const std::string &name);
 bool isMethod(const std::string &name);
@@ -31,8 +31,8 @@ bool isFunction(const std::string &name);
 /// Errors carry no position: BadCheckpoint for wrong types or arguments.
 Result<Value> applyFilter(const std::string &name, const Value &input, const Arguments &arguments);
 
-/// `input is name`.
-bool applyTest(const std::string &name, const Value &input);
+/// `input is name(arguments)`.
+Result<bool> applyTest(const std::string &name, const Value &input, const Arguments &arguments = {});
 
 /// `self.name(arguments)`, as Python's str and dict do.
 Result<Value> callMethod(const std::string &name, const Value &self, const Arguments &arguments);

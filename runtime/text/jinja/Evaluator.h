@@ -23,7 +23,7 @@ public:
 
   /// The text of `body`. Errors: Usage for raise_exception (the template refuses the
   /// messages), BadCheckpoint when it mishandles types, Unsupported as in Builtins.h,
-  /// DoesNotFit for output of more than 64 MiB.
+  /// DoesNotFit for output of more than 64 MiB and for more work than any prompt needs.
   Result<Text> run(const Body &body);
 
 private:
@@ -35,6 +35,12 @@ private:
   Flow executeFor(const Stmt &stmt, Text &out);
   void executeSet(const Stmt &stmt);
   bool bindTargets(const Stmt &stmt, const Value &item);
+  Value callMacro(const Expr &expr, const Stmt &macro, Arguments arguments);
+  Value evaluateRange(const Expr &expr, const Arguments &arguments);
+  Value evaluateNamespace(const Expr &expr, Arguments arguments);
+  Value refuse(const Expr &expr, const Arguments &arguments);
+  Value evaluateKind(const Expr &expr);
+  bool spend(size_t offset, size_t cost);
   void append(size_t offset, const Text &text, Text &out);
 
   Value evaluate(const Expr &expr);
@@ -62,6 +68,9 @@ private:
 
   std::string_view source;
   std::vector<Scope> scopes; ///< innermost last; each iteration of a for has its own
+  std::map<std::string, const Stmt *> macros;
+  int calls = 0;    ///< of macros, one inside the other
+  size_t spent = 0; ///< of the budget of work
   std::optional<Error> error;
 };
 

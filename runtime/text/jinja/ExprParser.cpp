@@ -315,7 +315,7 @@ ExprPtr ExprParser::parseCall(ExprPtr callee) {
     call->operands.push_back(std::move(callee->operands[0]));
   } else if (callee->kind != Expr::Name) {
     tokens.unsupported(offset, "call of something other than a name");
-  } else if (!isFunction(callee->name)) {
+  } else if (!isFunction(callee->name) && !macros.count(callee->name)) {
     tokens.unsupported(offset, "function '" + callee->name + "'");
   }
   call->arguments = parseArguments();
@@ -366,17 +366,29 @@ ExprPtr ExprParser::parseFilter(ExprPtr input) {
   return filter;
 }
 
+/// Whether an expression begins here, rather than what may follow one.
+static bool takesArgument(const Token &token) {
+  if (token.kind == Token::Name)
+    return token.text != "else" && token.text != "or" && token.text != "and" && token.text != "if" && token.text != "is" && token.text != "in" && token.text != "not";
+  return token.kind == Token::String || token.kind == Token::Integer || token.kind == Token::Float ||
+         (token.kind == Token::Operator && (token.text == "[" || token.text == "{"));
+}
+
 ExprPtr ExprParser::parseTest(ExprPtr input) {
   countLink();
   bool negated = tokens.acceptName("not");
   Token name = tokens.expect(Token::Name, "", "a test's name");
   if (!isTest(name.text))
     tokens.unsupported(name.offset, "test 'is " + name.text + "'");
-  if (tokens.isOperator("("))
-    tokens.unsupported(tokens.peek().offset, "arguments of test 'is " + name.text + "'");
   ExprPtr test = make(Expr::Test, name.offset, name.text);
   test->operands.push_back(std::move(input));
   test->negated = negated;
+  if (tokens.isOperator("(")) {
+    test->arguments = parseArguments();
+  } else if (takesArgument(tokens.peek())) { // `is divisibleby 3`: one argument without parentheses
+    test->arguments.emplace_back();
+    test->arguments.back().value = parsePostfix(parsePrimary());
+  }
   return test;
 }
 

@@ -4,6 +4,10 @@
 #include "runtime/text/jinja/Ast.h"
 #include "runtime/text/jinja/TokenStream.h"
 
+#include <set>
+#include <string>
+#include <utility>
+
 namespace dsv3::text::jinja {
 
 /// Recursive descent with Jinja's precedences, loosest first: inline if, or, and, not,
@@ -11,7 +15,8 @@ namespace dsv3::text::jinja {
 /// Always returns a tree; whether it means anything, `tokens.error()` says.
 class ExprParser {
 public:
-  explicit ExprParser(TokenStream &tokens) : tokens(tokens) {}
+  /// `macros` are the names of the template's own functions.
+  ExprParser(TokenStream &tokens, std::set<std::string> macros) : tokens(tokens), macros(std::move(macros)) {}
 
   /// An expression, or with a comma behind it a tuple (a list to us).
   ExprPtr parseTuple();
@@ -51,6 +56,7 @@ private:
   void countLink();
 
   TokenStream &tokens;
+  std::set<std::string> macros;
   int depth = 0, links = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace dsv3::text::jinja {
 namespace {
@@ -18,21 +19,24 @@ Error mismatch(const std::string &op, const Value &left, const Value &right) {
                          " and " + right.typeName());
 }
 
-/// Python's slice.indices: positions inside [0, size], for either direction.
-std::vector<size_t> sliceIndices(int64_t size, const int64_t *start, const int64_t *stop,
-                                 int64_t step) {
+/// Python's slice.indices: where to begin and where to end, for either direction.
+std::vector<int64_t> sliceEnds(int64_t size, const int64_t *start, const int64_t *stop, int64_t step) {
   auto clamp = [&](int64_t i, int64_t low, int64_t high) {
     if (i < 0)
       i = std::max(i, -size - 1) + size;
     return std::max(low, std::min(high, i));
   };
   int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-  int64_t from = start ? clamp(*start, low, high) : step > 0 ? low : high;
-  int64_t to = stop ? clamp(*stop, low, high) : step > 0 ? high : low;
+  return {start ? clamp(*start, low, high) : step > 0 ? low : high, stop ? clamp(*stop, low, high) : step > 0 ? high : low};
+}
+
+/// Positions inside [0, size).
+std::vector<size_t> sliceIndices(int64_t size, const int64_t *start, const int64_t *stop, int64_t step) {
+  std::vector<int64_t> ends = sliceEnds(size, start, stop, step);
   std::vector<size_t> indices;
   // A step beyond the size visits one element either way, and cannot overflow.
   step = std::max(-size - 1, std::min(size + 1, step));
-  for (int64_t i = from; step > 0 ? i < to : i > to; i += step)
+  for (int64_t i = ends[0]; step > 0 ? i < ends[1] : i > ends[1]; i += step)
     indices.push_back(static_cast<size_t>(i));
   return indices;
 }
@@ -63,9 +67,17 @@ Result<Value> integerArithmetic(const std::string &op, int64_t a, int64_t b) {
 
 } // namespace
 
+/// What a value costs to make and to copy.
+static size_t costOf(const Value &value) { return value.asText() ? value.asText()->size() / 64 : value.asList() ? value.asList()->size() / 4 : 0; }
+
 Value Evaluator::evaluate(const Expr &expr) {
-  if (failed())
+  if (!spend(expr.offset, 1))
     return Value();
+  Value value = evaluateKind(expr);
+  return spend(expr.offset, costOf(value)) ? value : Value();
+}
+
+Value Evaluator::evaluateKind(const Expr &expr) {
   switch (expr.kind) {
   case Expr::Literal:
     return expr.literal;
@@ -94,8 +106,11 @@ Value Evaluator::evaluate(const Expr &expr) {
     Arguments arguments = evaluateArguments(expr);
     return failed() ? Value() : check(expr.offset, applyFilter(expr.name, input, arguments));
   }
-  case Expr::Test:
-    return Value(applyTest(expr.name, evaluate(*expr.operands[0])) != expr.negated);
+  case Expr::Test: {
+    Value input = evaluate(*expr.operands[0]);
+    Arguments arguments = evaluateArguments(expr);
+    return failed() ? Value() : Value(check(expr.offset, applyTest(expr.name, input, arguments)) != expr.negated);
+  }
   case Expr::Unary:
     return evaluateUnary(expr);
   case Expr::Binary:
@@ -150,10 +165,12 @@ Value Evaluator::attribute(const Expr &expr, const Value &object, const Value &k
     return found ? *found : Value::undefined(name);
   }
   if (const int64_t *index = key.asInt(); index && (object.asList() || object.asText())) {
-    List items = check(expr.offset, toList(object));
-    int64_t size = static_cast<int64_t>(items.size());
+    const List *items = object.asList();
+    int64_t size = static_cast<int64_t>(items ? items->size() : object.asText()->length());
     int64_t i = *index < 0 ? *index + size : *index;
-    return i >= 0 && i < size ? items[static_cast<size_t>(i)] : Value();
+    if (i < 0 || i >= size)
+      return Value();
+    return items ? (*items)[size_t(i)] : Value(object.asText()->slice(size_t(i), size_t(i) + 1));
   }
   return Value::undefined(name);
 }
@@ -178,10 +195,17 @@ Value Evaluator::evaluateSlice(const Expr &expr) {
          "expected a list or string to slice, got " + object.typeName());
   if (failed())
     return Value();
-  List items = check(expr.offset, toList(object)), picked;
-  for (size_t i :
-       sliceIndices(static_cast<int64_t>(items.size()), numbers[0], numbers[1], step))
-    picked.push_back(items[i]);
+  const List *items = object.asList();
+  auto size = static_cast<int64_t>(items ? items->size() : object.asText()->length());
+  if (!items && step == 1) { // as ever so often; texts may be long
+    std::vector<int64_t> ends = sliceEnds(size, numbers[0], numbers[1], step);
+    return Value(object.asText()->slice(size_t(ends[0]), size_t(std::max(ends[0], ends[1]))));
+  }
+  List all = check(expr.offset, toList(object)), picked;
+  if (failed())
+    return Value();
+  for (size_t i : sliceIndices(size, numbers[0], numbers[1], step))
+    picked.push_back(all[i]);
   if (object.asList())
     return Value(std::move(picked));
   Text text;
@@ -209,20 +233,62 @@ Value Evaluator::evaluateCall(const Expr &expr) {
     return Value();
   if (!expr.operands.empty())
     return check(expr.offset, callMethod(expr.name, self, arguments));
-  if (expr.name == "raise_exception") {
-    const List &given = arguments.positional;
-    const Text *text = given.size() == 1 ? given[0].asText() : nullptr;
-    std::string reason = text ? text->bytes() : "no reason given";
-    std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-    fail(ExitCode::Usage, expr.offset, "the template refuses the messages: " + reason);
+  if (auto macro = macros.find(expr.name); macro != macros.end())
+    return callMacro(expr, *macro->second, std::move(arguments));
+  if (!isFunction(expr.name)) {
+    fail(ExitCode::BadCheckpoint, expr.offset, "macro '" + expr.name + "' is called before it is there");
     return Value();
   }
+  return expr.name == "raise_exception" ? refuse(expr, arguments)
+         : expr.name == "range"         ? evaluateRange(expr, arguments)
+                                        : evaluateNamespace(expr, std::move(arguments));
+}
+
+Value Evaluator::refuse(const Expr &expr, const Arguments &arguments) {
+  const List &given = arguments.positional;
+  const Text *text = given.size() == 1 ? given[0].asText() : nullptr;
+  std::string reason = text ? text->bytes() : "no reason given";
+  std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  fail(ExitCode::Usage, expr.offset, "the template refuses the messages: " + reason);
+  return Value();
+}
+
+Value Evaluator::evaluateNamespace(const Expr &expr, Arguments arguments) {
   Dict members;
-  if (!arguments.positional.empty())
-    fail(ExitCode::Unsupported, expr.offset, "unsupported positional argument of namespace");
+  for (const Value &value : arguments.positional) {
+    if (!value.asDict())
+      fail(ExitCode::BadCheckpoint, expr.offset, "expected a dict as argument of namespace, got " + value.typeName());
+    else
+      for (const auto &[name, member] : value.asDict()->entries())
+        members.set(name, member);
+  }
   for (auto &[name, value] : arguments.named)
     members.set(name, std::move(value));
   return Value::makeNamespace(std::move(members));
+}
+
+Value Evaluator::evaluateRange(const Expr &expr, const Arguments &arguments) {
+  int64_t numbers[3] = {0, 0, 1};
+  const List &given = arguments.positional;
+  bool ok = !given.empty() && given.size() <= 3 && arguments.named.empty();
+  for (size_t i = 0; ok && i < given.size(); ++i) {
+    ok = given[i].asInt() && std::abs(*given[i].asInt()) < (int64_t(1) << 40);
+    numbers[given.size() == 1 ? 1 : i] = ok ? *given[i].asInt() : 0;
+  }
+  auto [from, to, step] = numbers;
+  if (!ok || step == 0) {
+    fail(ExitCode::BadCheckpoint, expr.offset, "expected one to three integers below 2^40 for range, the last not 0");
+    return Value();
+  }
+  List list;
+  for (int64_t i = from; step > 0 ? i < to : i > to; i += step) {
+    if (list.size() >= 100'000) { // as Jinja's sandbox
+      fail(ExitCode::DoesNotFit, expr.offset, "expected a range of at most 100000 numbers, got more");
+      return Value();
+    }
+    list.push_back(Value(i));
+  }
+  return Value(std::move(list));
 }
 
 Value Evaluator::evaluateUnary(const Expr &expr) {
@@ -269,6 +335,17 @@ Value Evaluator::evaluateArithmetic(const Expr &expr, const Value &left, const V
     joined.insert(joined.end(), right.asList()->begin(), right.asList()->end());
     return Value(std::move(joined));
   }
+  if (const int64_t *times = left.asText() ? right.asInt() : nullptr; times && op == "*") {
+    const Text &text = *left.asText();
+    if (*times > 0 && text.size() > kMaxText / size_t(*times)) {
+      fail(ExitCode::DoesNotFit, expr.offset, "expected a string of at most 64 MiB, got more");
+      return Value();
+    }
+    Text repeated;
+    for (int64_t i = 0; i < *times && !text.empty(); ++i)
+      repeated += text;
+    return Value(std::move(repeated));
+  }
   double a, b;
   if (left.toNumber(a) && right.toNumber(b) && (op == "+" || op == "-" || op == "*"))
     return Value(op == "+" ? a + b : op == "-" ? a - b : a * b);
@@ -294,17 +371,13 @@ bool Evaluator::compare(const Expr &expr, const std::string &op, const Value &le
     return equals(left, right) == (op == "==");
   if (op == "in" || op == "not in")
     return check(expr.offset, contains(right, left)) == (op == "in");
-  double a, b;
-  int order;
-  if (left.asText() && right.asText()) // bytes of UTF-8 sort as code points do
-    order = left.asText()->bytes().compare(right.asText()->bytes());
-  else if (left.toNumber(a) && right.toNumber(b))
-    order = a < b ? -1 : a > b ? 1 : 0;
-  else {
+  Result<int> compared = compareValues(left, right);
+  if (!compared) {
     Error error = mismatch(op, left, right);
     fail(error.code, expr.offset, error.message);
     return false;
   }
+  int order = *compared;
   return op == "<" ? order < 0 : op == ">" ? order > 0 : op == "<=" ? order <= 0 : order >= 0;
 }
 

@@ -43,7 +43,7 @@ Result<Value> convert(const OrderedJson &json, int depth) {
       Result<Value> value = convert(it.value(), depth + 1);
       if (!value)
         return value;
-      dict.set(toValidUtf8(it.key()), std::move(*value));
+      dict.append(toValidUtf8(it.key()), std::move(*value));
     }
     return Value(std::move(dict));
   }

@@ -187,6 +187,12 @@ void Lexer::lexNumber() {
     ++pos;
     digits();
   }
+  size_t sign = pos + 1 < source.size() && (source[pos + 1] == '+' || source[pos + 1] == '-');
+  if ((at("e") || at("E")) && pos + 1 + sign < source.size() && isDigit(source[pos + 1 + sign])) {
+    isFloat = true;
+    pos += 1 + sign;
+    digits();
+  }
   add(isFloat ? Token::Float : Token::Integer, std::string(source.substr(begin, pos - begin)),
       begin);
 }

@@ -3,16 +3,28 @@
 #include "runtime/text/jinja/ExprParser.h"
 
 #include <initializer_list>
+#include <set>
+#include <utility>
 
 namespace dsv3::text::jinja {
 namespace {
 
 constexpr int kMaxDepth = 100;
 
+/// A macro may be called before it is written: within another one.
+std::set<std::string> macroNames(const std::vector<Token> &tokens) {
+  std::set<std::string> names;
+  for (size_t i = 0; i + 2 < tokens.size(); ++i)
+    if (tokens[i].kind == Token::BlockBegin && tokens[i + 1].kind == Token::Name && tokens[i + 1].text == "macro" &&
+        tokens[i + 2].kind == Token::Name)
+      names.insert(tokens[i + 2].text);
+  return names;
+}
+
 class Parser {
 public:
-  Parser(std::string_view source, std::vector<Token> list)
-      : tokens(source, std::move(list)), expressions(tokens) {}
+  Parser(std::string_view source, const std::vector<Token> &list)
+      : tokens(source, list), expressions(tokens, macroNames(list)) {}
 
   Result<Body> run() {
     Body body = parseBody({});
@@ -28,6 +40,7 @@ private:
   Stmt parseSet(size_t offset);
   Stmt parseIf(size_t offset);
   Stmt parseFor(size_t offset);
+  Stmt parseMacro(size_t offset);
   void endBlock() { tokens.expect(Token::BlockEnd, "", "'%}'"); }
   std::string parseTarget();
 
@@ -81,13 +94,15 @@ Stmt Parser::parseStatement() {
     return parseIf(word.offset);
   if (word.text == "for")
     return parseFor(word.offset);
+  if (word.text == "macro")
+    return parseMacro(word.offset);
   if (word.text == "break" || word.text == "continue") {
     if (loops == 0)
       tokens.fail(ExitCode::BadCheckpoint, word.offset, "'" + word.text + "' outside a for");
     endBlock();
     return make(word.text == "break" ? Stmt::Break : Stmt::Continue, word.offset);
   }
-  for (const char *stray : {"elif", "else", "endif", "endfor", "endset"})
+  for (const char *stray : {"elif", "else", "endif", "endfor", "endset", "endmacro"})
     if (word.text == stray)
       tokens.fail(ExitCode::BadCheckpoint, word.offset,
                   "'" + word.text + "' without its beginning");
@@ -108,12 +123,44 @@ Stmt Parser::parseSet(size_t offset) {
   stmt.names.push_back(parseTarget());
   if (tokens.acceptOperator("."))
     stmt.attribute = tokens.expect(Token::Name, "", "an attribute's name").text;
-  if (tokens.isOperator(","))
-    tokens.unsupported(tokens.peek().offset, "set of several names");
-  if (tokens.peek().kind == Token::BlockEnd || tokens.isOperator("|"))
-    tokens.unsupported(offset, "set block");
+  while (stmt.attribute.empty() && tokens.acceptOperator(","))
+    stmt.names.push_back(parseTarget());
+  if (tokens.isOperator("|"))
+    tokens.unsupported(offset, "filter of a set block");
+  if (tokens.peek().kind == Token::BlockEnd && stmt.names.size() == 1) {
+    endBlock();
+    stmt.body = parseBody({"endset"});
+    tokens.expect(Token::Name, "endset", "'endset'");
+    endBlock();
+    return stmt;
+  }
   tokens.expect(Token::Operator, "=", "'='");
   stmt.expr = expressions.parseTuple();
+  endBlock();
+  return stmt;
+}
+
+Stmt Parser::parseMacro(size_t offset) {
+  Stmt stmt = make(Stmt::Macro, offset);
+  if (depth > 1) // it would see the names around it
+    tokens.unsupported(offset, "macro inside another statement");
+  stmt.names.push_back(parseTarget());
+  tokens.expect(Token::Operator, "(", "'('");
+  while (!tokens.isOperator(")") && tokens.peek().kind != Token::End) {
+    Argument parameter;
+    parameter.name = parseTarget();
+    if (tokens.acceptOperator("="))
+      parameter.value = expressions.parse();
+    stmt.parameters.push_back(std::move(parameter));
+    if (!tokens.acceptOperator(","))
+      break;
+  }
+  tokens.expect(Token::Operator, ")", "')'");
+  endBlock();
+  int around = std::exchange(loops, 0);
+  stmt.body = parseBody({"endmacro"});
+  loops = around;
+  tokens.expect(Token::Name, "endmacro", "'endmacro'");
   endBlock();
   return stmt;
 }
@@ -169,7 +216,7 @@ Result<Body> parseTemplate(std::string_view source) {
   Result<std::vector<Token>> tokens = tokenize(source);
   if (!tokens)
     return tokens.error();
-  return Parser(source, std::move(*tokens)).run();
+  return Parser(source, *tokens).run();
 }
 
 } // namespace dsv3::text::jinja

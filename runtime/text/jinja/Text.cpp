@@ -55,6 +55,16 @@ std::vector<Text> Text::split(std::string_view separator, long limit) const {
   return result;
 }
 
+Text Text::slice(size_t begin, size_t end) const {
+  size_t from = data.size(), pos = 0;
+  for (size_t i = 0; pos < data.size() && i < end; ++i) {
+    if (i == begin)
+      from = pos;
+    pos += decodeUtf8(data, pos).length;
+  }
+  return sub(std::min(from, pos), pos);
+}
+
 std::vector<Text> Text::splitWhitespace(long limit) const {
   std::vector<Text> result;
   Text rest = strip(true, false, nullptr);

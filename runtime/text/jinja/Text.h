@@ -27,6 +27,9 @@ public:
   /// Bytes [begin, end).
   Text sub(size_t begin, size_t end) const;
 
+  /// Code points [begin, end), cut to what there is.
+  Text slice(size_t begin, size_t end) const;
+
   /// Number of code points.
   size_t length() const;
 

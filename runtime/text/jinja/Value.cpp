@@ -22,6 +22,8 @@ void Dict::set(const std::string &key, Value value) {
   items.emplace_back(key, std::move(value));
 }
 
+void Dict::append(std::string key, Value value) { items.emplace_back(std::move(key), std::move(value)); }
+
 const List *Value::asList() const {
   const ListPtr *p = std::get_if<ListPtr>(&data);
   return p ? p->get() : nullptr;
@@ -95,6 +97,17 @@ bool equals(const Value &a, const Value &b) {
   return (a.isNone() && b.isNone()) || (a.isUndefined() && b.isUndefined());
 }
 
+Result<int> compareValues(const Value &a, const Value &b) {
+  double x, y;
+  if (a.asText() && b.asText()) // bytes of UTF-8 sort as code points do
+    return a.asText()->bytes().compare(b.asText()->bytes());
+  if (a.asInt() && b.asInt())
+    return *a.asInt() < *b.asInt() ? -1 : *a.asInt() > *b.asInt();
+  if (a.toNumber(x) && b.toNumber(y))
+    return x < y ? -1 : x > y;
+  return checkpointError("expected two numbers or two strings to compare, got " + a.typeName() + " and " + b.typeName());
+}
+
 Result<Text> toText(const Value &value) {
   if (const Text *t = value.asText())
     return *t;
@@ -124,6 +137,8 @@ Result<List> toList(const Value &value) {
     return result;
   }
   if (const Text *t = value.asText()) {
+    if (t->size() > (size_t(1) << 20)) // each becomes a value of its own
+      return unsupportedError("a list of more than a million characters");
     for (Text &c : t->characters())
       result.push_back(std::move(c));
     return result;

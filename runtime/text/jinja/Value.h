@@ -22,6 +22,8 @@ class Dict {
 public:
   const Value *find(std::string_view key) const;
   void set(const std::string &key, Value value);
+  /// `set` without the search: `key` is not here yet.
+  void append(std::string key, Value value);
   const std::vector<std::pair<std::string, Value>> &entries() const { return items; }
 
 private:
@@ -83,6 +85,9 @@ private:
 
 /// Python's ==.
 bool equals(const Value &a, const Value &b);
+
+/// Python's order of numbers and of strings: negative, 0 or positive. Error for other types.
+Result<int> compareValues(const Value &a, const Value &b);
 
 /// What `{{ value }}` prints. Unsupported error for lists and dicts, whose Python form
 /// no template should rely on.
