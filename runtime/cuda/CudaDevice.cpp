@@ -543,6 +543,9 @@ std::string CudaDevice::describe() const {
 }
 
 CudaDevice::~CudaDevice() {
+  // A step may be in flight: nothing that it uses goes before it ends. There is nobody to tell of its errors.
+  if (gpu)
+    (void)gpu->wait();
   for (void *graph : graphs)
     gpu->driver().cuGraphExecDestroy(graph);
   for (const Slot &slot : slots)

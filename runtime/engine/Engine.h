@@ -16,6 +16,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace dsv3 {
@@ -73,9 +74,10 @@ public:
   /// Ends all requests at once, whatever they were doing.
   void finishAll(FinishReason reason);
 
-  bool hasWork() const { return !scheduler.empty(); }
+  /// Something waits, runs or has yet to come back from the device.
+  bool hasWork() const { return !scheduler.empty() || current; }
 
-  /// One step. An error concerns the device or the model, not one request;
+  /// Takes one step's results. An error concerns the device or the model, not one request;
   /// logits that are not finite are BadCheckpoint.
   Status step();
 
@@ -114,20 +116,37 @@ private:
 
   /// Who chooses a sequence's next token.
   enum class Chooser {
-    Nobody, ///< in the middle of its prompt
+    Nobody, ///< in the middle of its prompt, or of what it had before a preemption
     Device,
     Host
   };
+
+  /// A step on the device.
+  struct Flight {
+    Scheduler::Step step;
+    std::vector<Chooser> choosers;
+    std::vector<int64_t> places; ///< where the chosen token goes in its sequence
+    double launched = 0;
+    bool foreseeable = true; ///< nothing of the next step hangs on what the host does with this one's results
+  };
+
+  /// Schedules and launches; leaves `flight` empty when nothing can run.
+  Status launchNext(std::optional<Flight> &flight);
+  /// Waits for a step and takes its results.
+  Status land(const Flight &flight);
+  /// Waits for the step in flight, if there is one: the device is idle.
+  Status settle();
+
   Chooser chooserOf(const Scheduler::Step &step, size_t item) const;
   /// Tells the device how to choose, and lists what has to come back: tokens, or logits of the rows that are left to the host.
-  std::vector<HostCopy> planSampling(const Scheduler::Step &step);
-  Status postprocess(const Scheduler::Step &step);
-  Result<SampledToken> sample(const Scheduler::Step &step, size_t item, Chooser chooser);
+  std::vector<HostCopy> planSampling(const Scheduler::Step &step, StepBuffer &buffer);
+  Status postprocess(const Flight &flight);
+  Result<SampledToken> sample(const Flight &flight, size_t item);
   /// Row of an item's last logits in the output: programs of the score phase give one per token, the others one per sequence.
   static int64_t logitsRow(const Scheduler::Step &step, size_t item);
   /// Keeps what a score step says about a prompt; hands it out with the last row.
   Status judgePrompt(const Scheduler::Step &step, size_t item);
-  void advance(Generation &generation, const SampledToken &token);
+  void advance(Generation &generation, const SampledToken &token, int64_t place);
   void finishRetired();
 
   Device &device;
@@ -137,8 +156,10 @@ private:
   std::function<double()> clock;
   bool sampleOnDevice;
   BlockManager blocks;
-  StepBuffer buffer;
   Scheduler scheduler;
+  std::optional<Flight> current;
+  std::vector<std::unique_ptr<Generation>> leaving; ///< ended, but a row of them is in flight
+  double lastLanding = 0;
   Sampler sampler;
   std::atomic<RequestId> nextId = 0;
   std::vector<int64_t> runs;

@@ -144,7 +144,10 @@ void Scheduler::publish(Generation &g) {
   if (g.request.promptLogprobs)
     return; // another program wrote them
   // Under Mixed one program writes prompts and answers.
-  int64_t end = options.schedule == Schedule::Mixed ? g.sequence.cached : std::min(g.sequence.cached, g.promptTokens);
+  int64_t known = options.schedule == Schedule::Mixed ? g.length() : g.promptTokens;
+  while (g.sequence.tokens[size_t(known - 1)] < 0)
+    --known; // a placeholder is no token yet
+  int64_t end = std::min(g.sequence.cached, known);
   for (; (g.blocks + 1) * blocks.pageTokens() <= end; ++g.blocks)
     g.block = blocks.publish(g.sequence.pages[size_t(g.blocks)], g.block, g.sequence.tokens.data() + g.blocks * blocks.pageTokens(), g.request.cacheSalt);
 }
@@ -176,7 +179,7 @@ Scheduler::Step Scheduler::plan(uint32_t phase, const std::vector<Generation *> 
 std::vector<Generation *> Scheduler::runningWhere(bool prefilling) const {
   std::vector<Generation *> some;
   for (const std::unique_ptr<Generation> &g : running)
-    if (g->prefilling() == prefilling)
+    if (g->prefilling() == prefilling && !g->finished && !g->complete())
       some.push_back(g.get());
   return some;
 }
@@ -218,8 +221,8 @@ Scheduler::Step Scheduler::mixedStep() {
 Scheduler::Step Scheduler::schedule() {
   admit();
   std::vector<Generation *> prompts = runningWhere(true);
-  bool decoding = prompts.size() < running.size();
-  if (running.empty())
+  bool decoding = !runningWhere(false).empty();
+  if (prompts.empty() && !decoding)
     return {};
   bool prefill = !decoding || (!prompts.empty() && !lastWasPrefill);
   lastWasPrefill = prefill;
@@ -232,15 +235,19 @@ Scheduler::Step Scheduler::schedule() {
   return step.items.empty() && !prompts.empty() ? prefillStep(false) : step;
 }
 
+void Scheduler::launched(const Step &step) {
+  for (size_t i = 0; i < step.items.size(); ++i)
+    step.generations[i]->sequence.cached += step.items[i].rows;
+}
+
 void Scheduler::done(const Step &step, double seconds) {
   if (step.phase == DSV3_PHASE_DECODE)
     cost.decoded(seconds);
   else
     cost.prefilled(step.rows(), seconds);
-  for (size_t i = 0; i < step.items.size(); ++i) {
-    step.generations[i]->sequence.cached += step.items[i].rows;
-    publish(*step.generations[i]);
-  }
+  for (Generation *g : step.generations)
+    if (!g->finished) // else its pages may be others' by now
+      publish(*g);
 }
 
 } // namespace dsv3

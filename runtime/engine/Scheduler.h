@@ -48,6 +48,7 @@ struct Generation {
   double order = 0; ///< lower comes first; equal ones by id
   std::optional<FinishReason> finished;
   bool started = false;
+  int inFlight = 0; ///< steps on the device that have rows of it
   PromptLogprobs promptLogprobs; ///< those that are known, kept until all are
   BlockId block = 0;             ///< the last published one of its pages
   int64_t blocks = 0;            ///< pages in front that were looked up or published
@@ -55,6 +56,8 @@ struct Generation {
   int64_t length() const { return static_cast<int64_t>(sequence.tokens.size()); }
   int64_t generated() const { return length() - promptTokens; }
   bool prefilling() const { return sequence.cached < promptTokens; }
+  /// All tokens that it may have are chosen, or are being chosen.
+  bool complete() const { return request.maxTokens > 0 && generated() >= request.maxTokens; }
   bool before(const Generation &other) const { return order != other.order ? order < other.order : id < other.id; }
 };
 
@@ -85,7 +88,10 @@ public:
   /// The next step; no items when nothing can run.
   Step schedule();
 
-  /// After a step: `seconds` is what it took. Rows are in the cache now, and full pages of prompts can be found.
+  /// A step is on its way: later ones find its rows in the cache.
+  void launched(const Step &step);
+
+  /// A step is over, in `seconds`: full pages of prompts can be found.
   void done(const Step &step, double seconds);
 
   /// Removes finished requests, frees their pages and returns them.

@@ -35,6 +35,8 @@ public:
   }
 
 private:
+  StepBuffer buffer() const { return StepBuffer(module, engine.device.stepBuffer()); }
+
   struct Active {
     Sequence sequence;
     size_t prompt;
@@ -64,7 +66,7 @@ private:
       return internalError("the score program has no room for a single row");
     uint32_t index = engine.programs.smallestFor(phase, items);
     if (Status s =
-            runProgram(index, engine.buffer.fill(module.programs[index], items), items, sink.logits, 0);
+            runProgram(index, buffer().fill(module.programs[index], items), items, sink.logits, 0);
         !s)
       return s;
     if (withMtp)
@@ -87,7 +89,7 @@ private:
 
   Status runMtp(const std::vector<StepItem> &items) {
     uint32_t index = engine.programs.smallestFor(DSV3_PHASE_MTP, items);
-    return runProgram(index, engine.buffer.fillMtp(module.programs[index], items), items, sink.mtpLogits, 1);
+    return runProgram(index, buffer().fillMtp(module.programs[index], items), items, sink.mtpLogits, 1);
   }
 
   /// Runs and hands out the rows. `without`: rows at a prompt's end that mean nothing.
@@ -189,6 +191,8 @@ Status Engine::score(const std::vector<std::vector<int32_t>> &prompts, const Sco
   for (const std::vector<int32_t> &prompt : prompts)
     if (Status s = checkPrompt(prompt); !s)
       return s;
+  if (Status s = settle(); !s)
+    return s;
   return Scoring(*this, prompts, sink, DSV3_PHASE_SCORE).runAll();
 }
 
@@ -197,6 +201,8 @@ Status Engine::states(const std::vector<std::vector<int32_t>> &prompts,
   for (const std::vector<int32_t> &prompt : prompts)
     if (Status s = checkPrompt(prompt); !s)
       return s;
+  if (Status s = settle(); !s)
+    return s;
   ScoreSink sink;
   sink.taps = taps;
   return Scoring(*this, prompts, sink, DSV3_PHASE_PREFILL).runAll();

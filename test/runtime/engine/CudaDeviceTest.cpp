@@ -137,7 +137,7 @@ TEST_F(Cuda, ScoresAndTapsWhatTheCpuDoes) {
 
 //===-- A step ------------------------------------------------------------===//
 
-TEST_F(Cuda, AStepIsOneCopyOneGraphOneCopyOneWait) {
+TEST_F(Cuda, TheNextStepIsLaunchedBeforeTheCurrentOneIsWaitedFor) {
   Both artifact;
   Result<OpenedModel> model = open(artifact);
   ASSERT_TRUE(bool(model)) << model.error().message;
@@ -147,9 +147,47 @@ TEST_F(Cuda, AStepIsOneCopyOneGraphOneCopyOneWait) {
   generate(*engine, {1, 2, 3}, 3);
   unsetenv("FAKE_CUDA_LOG");
   std::string step = "to device " + std::to_string(256 + model->device->module().pool_bytes[DSV3_POOL_STEP]);
-  std::string token = "to host " + std::to_string(sizeof(dsv3_sampled));
-  EXPECT_THAT(linesOf(log), ElementsAre(step, "graph", token, "wait", step, "graph", token, "wait", step, "graph", token, "wait"))
-      << "a prefill and two decode steps, without an allocation or a launch, and no logits";
+  std::string token = "to host " + std::to_string(sizeof(dsv3_sampled)), take = "launch take_tokens";
+  EXPECT_THAT(linesOf(log), ElementsAre(step, "graph", token, step, take, "graph", token, "wait", step, take, "graph", token, "wait", "wait"))
+      << "a prefill and two decode steps that take their token on the device, without an allocation, and no logits";
+}
+
+TEST_F(Cuda, RequestsThatEndWhileTheNextStepRuns) {
+  Both artifact;
+  Result<OpenedModel> model = open(artifact);
+  ASSERT_TRUE(bool(model)) << model.error().message;
+  std::unique_ptr<Engine> engine = engineOf(*model);
+  Ids all[3];
+  for (int i = 0; i < 3; ++i)
+    all[i] = generate(*engine, {5, i}, 12);
+  // Together: one ends at an id, one is stopped by its callback, one is cancelled from it.
+  int ended = 0;
+  Ids got[3];
+  RequestId ids[3];
+  for (int i = 0; i < 3; ++i) {
+    Request r;
+    r.prompt = {5, i};
+    r.maxTokens = 12;
+    if (i == 0)
+      r.endIds = {all[0][4]};
+    r.onToken = [&, i](const SampledToken &t) {
+      got[i].push_back(t.id);
+      if (i == 2 && got[i].size() == 7)
+        EXPECT_TRUE(engine->cancel(ids[2]));
+      return i != 1 || got[i].size() < 5;
+    };
+    r.onFinish = [&](FinishReason) { ++ended; };
+    Result<RequestId> id = engine->submit(std::move(r));
+    ASSERT_TRUE(bool(id));
+    ids[i] = *id;
+  }
+  ASSERT_TRUE(bool(engine->runAll()));
+  EXPECT_EQ(ended, 3);
+  size_t first = size_t(std::find(all[0].begin(), all[0].end(), all[0][4]) - all[0].begin()) + 1;
+  EXPECT_EQ(got[0], Ids(all[0].begin(), all[0].begin() + long(first)));
+  EXPECT_EQ(got[1], Ids(all[1].begin(), all[1].begin() + 5));
+  EXPECT_EQ(got[2], Ids(all[2].begin(), all[2].begin() + 7));
+  EXPECT_EQ(engine->stats().freePages, engine->stats().totalPages);
 }
 
 TEST_F(Cuda, OnlyRowsThatTheHostChoosesBringTheirLogits) {
@@ -330,7 +368,7 @@ TEST_F(Cuda, AStepTakesTheTokenOfTheStepBefore) {
   got.push_back(*last);
   EXPECT_EQ(got, want);
   std::string step = "to device " + std::to_string(256 + model->device->module().pool_bytes[DSV3_POOL_STEP]);
-  std::string token = "to host " + std::to_string(sizeof(dsv3_sampled));
+  std::string token = "to host " + std::to_string(sizeof(dsv3_sampled)), take = "launch take_tokens";
   std::vector<std::string> lines = linesOf(log);
   lines.resize(12);
   EXPECT_THAT(lines, ElementsAre(step, "graph", token, step, "launch take_tokens", "graph", token, "wait", step, "launch take_tokens", "graph", token))
