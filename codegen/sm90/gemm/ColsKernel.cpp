@@ -43,7 +43,7 @@ void ColsKernel::build(StringRef symbol) {
     if (spec.staged())
       stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
     if (spec.codesOut)
-      maxima = k.alloc(k.buf({4 * s.warpgroups, s.columns()}, k.f32, tile::SmemKind::Linear));
+      maxima = k.alloc(k.buf({4 * s.warpgroups, piece()}, k.f32, tile::SmemKind::Linear));
     work = makeWork(args[0]);
     k.producer("load", producerRegs(s), [&] { load(); });
     k.consumers("mma", s.warpgroups, consumerRegs(s), [&](Value g) { consume(g); });
@@ -135,7 +135,7 @@ void ColsKernel::consume(Value g) {
   k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
     ColsItem it = item(at);
     begin(it, g);
-    Values scales = spec.operands == Operands::Int8 ? readScales(it, g) : Values();
+    Values scales = spec.operands == Operands::Int8 ? readScales(it, g, piece() == s.columns()) : Values(); // ahead of the products
     Values r = multiplyItem(it, g, v[0]);
     finish(it, g, Values(ArrayRef<Value>(r).drop_front()), scales);
     return Values{r[0]};
@@ -235,13 +235,18 @@ ColsKernel::Share ColsKernel::shareOf(const ColsItem &item) {
   return {k.add(item.row, first), k.sub(k.min(item.rows, s.tokens), first)};
 }
 
-Values ColsKernel::readScales(const ColsItem &item, Value g) {
+Values ColsKernel::readScales(const ColsItem &item, Value g, bool rows) {
   Values scales;
   for (int64_t i = 0; i < spec.weights; ++i)
     scales.push_back(readScale(i, item, g, Value()));
   Share share = shareOf(item);
-  scales.push_back(readRowScales(share.row, share.rows, s.columns(), k.ci(0)));
+  if (rows)
+    scales.push_back(readRowScales(share.row, share.rows, s.columns(), k.ci(0)));
   return scales;
+}
+
+int64_t ColsKernel::piece() const {
+  return ColsSchedule::inPieces(spec.operands, spec.weights, s.columns()) ? 32 : s.columns();
 }
 
 void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Value> scales) {
@@ -249,15 +254,23 @@ void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Val
     Type elem = cast<tile::BufType>(buffer.getType()).getElement();
     sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.summed() * s.split}, elem), buffer, {g}), s.summed());
   }
-  for (auto [i, sum] : llvm::enumerate(sums))
-    if (!scales.empty()) {
-      Type type = k.frag(s.columns(), k.f32);
-      sum = k.mul(k.toFloat(sum), k.mul(k.bcast(scales.back(), type), k.bcast(scales[i], type)));
-    }
   auto [row, rows] = shareOf(item);
-  for (auto [i, sum] : llvm::enumerate(sums))
-    sum = scaled(sum, int64_t(i), row, rows);
-  store(k.cast(spec.weights == 2 ? gatedProduct(k, sums[0], sums[1], spec.via) : sums[0], spec.outElem), item, g, row, rows);
+  const int64_t all = s.columns(), width = piece();
+  for (int64_t c = 0; c < all; c += width) {
+    Value first = c ? k.add(row, c) : row, left = c ? k.sub(rows, c) : rows;
+    Values parts;
+    for (Value sum : sums)
+      parts.push_back(width == all ? sum : k.slice(sum, c, width));
+    if (!scales.empty()) {
+      Type type = k.frag(width, k.f32);
+      Value ofRows = width == all ? scales.back() : readRowScales(first, left, width, k.ci(0));
+      for (auto [i, part] : llvm::enumerate(parts))
+        part = k.mul(k.toFloat(part), k.mul(k.bcast(ofRows, type), k.bcast(scales[i], type)));
+    }
+    for (auto [i, part] : llvm::enumerate(parts))
+      part = scaled(part, int64_t(i), first, left);
+    store(k.cast(spec.weights == 2 ? gatedProduct(k, parts[0], parts[1], spec.via) : parts[0], spec.outElem), item, g, first, left);
+  }
 }
 
 void ColsKernel::writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols) {

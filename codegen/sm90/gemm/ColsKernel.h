@@ -131,8 +131,10 @@ private:
     Value row, rows;
   };
   Share shareOf(const ColsItem &item);
-  /// int8: what sums over K are multiplied by, a fragment per weight, then that of x's rows. Read ahead of the products.
-  Values readScales(const ColsItem &item, Value g);
+  /// int8: what sums over K are multiplied by, a fragment per weight, then, if `rows`, that of x's rows.
+  Values readScales(const ColsItem &item, Value g, bool rows);
+  /// Columns that the epilogue works on at a time: all, or as many as registers beside the sums of a pair allow.
+  int64_t piece() const;
   void finish(const ColsItem &item, Value g, Values sums, llvm::ArrayRef<Value> scales);
   /// A warpgroup's rows of a weight: a view, or for the register operand a fragment.
   Value operandA(Value buffer, Value g);

@@ -42,6 +42,16 @@ int64_t likelyRowTiles(const GemmShape &p, int64_t tokens) {
   return tiles;
 }
 
+/// int8: experts that drawn rows touch, and tiles of their rows, spread a quarter of the mean to either side.
+static double drawnExperts(const GemmShape &p) { return double(p.batch) * (1 - std::pow(1 - 1 / double(p.batch), double(p.rows))); }
+static double drawnRowTiles(const GemmShape &p, int64_t tokens) {
+  constexpr int kSteps = 64;
+  double experts = drawnExperts(p), mean = double(p.rows) / experts, tiles = 0;
+  for (int i = 0; i < kSteps; ++i)
+    tiles += std::ceil(std::max(1.0, mean * (0.75 + 0.5 * (i + 0.5) / kSteps)) / double(tokens));
+  return experts * tiles / kSteps;
+}
+
 int64_t stageBytes(const GemmShape &p, const RowsSchedule &s) { return (s.bm() + s.bn) * s.bk * p.xBytes(); }
 
 int64_t stageBytes(const GemmShape &p, const ColsSchedule &s) {
@@ -65,9 +75,56 @@ static double estimateScaled(const GemmShape &p, const RowsSchedule &s, const Gp
   return kLaunch + std::max({rounds * (blocks * scaledBlockClocks(s) / gpu.clock + epilogue), (weights + values) / gpu.memory, l2});
 }
 
+/// Few rows of int8 with tokens as M: as estimateStreaming.
+static double estimateFewRows(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
+  constexpr double kStart = 2.5e-6, kItemEnd = 0.05e-6, kStore = 6.3e-9, kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.2e12; // s; of a column
+  constexpr double kClock = 1.71e9, kBlockClocks = 27, kReadBytes = 128, kWriteBytes = 700; // a clock
+  const double products = double(s.warpgroups * 4), stage = double(stageBytes(p, s)), blocks = double(ceilDiv(p.k, s.bk));
+  const double rounds = double(ceilDiv(ceilDiv(p.rows, s.bm()) * ceilDiv(p.n * p.weights, s.bn), gpu.sms));
+  const double shared = products * double((64 + s.bn) * 32) / kReadBytes + stage / kWriteBytes;
+  const double block = (std::max(products * double(s.bn) / 2, shared) + kBlockClocks) / kClock;
+  const double item = blocks * std::max({block, (kLatency + 2 * block) / double(s.stages), stage / kSmLoad});
+  const double again = p.rows > s.bm() ? 1.38 : 1, memory = again * double(p.weights * p.n) * double(p.k) / kMemory;
+  return kStart + std::pow(std::pow(memory, 4) + std::pow(rounds * item, 4), 0.25) + rounds * (kItemEnd + double(s.bn) * double(s.warpgroups) * kStore / 2);
+}
+
+namespace {
+/// What either family does for a k-block of an item: every warpgroup reads 64 rows and `across` rows from shared memory per product.
+struct BlockWork {
+  int64_t products, across; ///< of 32 bytes of k
+  int64_t stage, stages, perItem; ///< bytes; under way; k-blocks
+};
+} // namespace
+
+/// Experts in int8. Clocks of a k-block as in estimateStreaming. Ranks 200 measured schedules of four shapes, 1 to 4096 tokens.
+static double estimateExperts(const GemmShape &p, const BlockWork &w, double tiles, double columns, int64_t split, double end, const GpuModel &gpu) {
+  constexpr double kStart = 3.5e-6, kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.3e12;
+  constexpr double kAgain = 0.7; // of weights, for a second tile of the same rows
+  constexpr double kUneven = 0.09; // of an item's way from memory, by which blocks end one behind the other
+  constexpr double kClock = 1.71e9, kBlockClocks = 27, kReadBytes = 128, kWriteBytes = 700; // a clock
+  const double products = double(w.products), stage = double(w.stage), blocks = double(w.perItem);
+  const double mma = products * std::max(double(w.across) / 2, 8.0), shared = products * double((64 + w.across) * 32) / kReadBytes + stage / kWriteBytes;
+  const double block = (std::max(mma, shared) + kBlockClocks) / kClock;
+  const double item = blocks * std::max({block, (kLatency + 2 * block) / double(w.stages), stage / kSmLoad});
+  // Nobody knows how many items there are: half a round is lost on average, and all of a second one that few need.
+  const double items = tiles * columns, shares = items / double(gpu.clusters(split)), experts = drawnExperts(p);
+  const double rounds = shares <= 1 ? 1 : std::max(shares + 0.5, 2.0);
+  const double again = 1 + kAgain * (tiles / experts - 1);
+  const double memory = (again * experts * double(p.weights * p.n) * double(p.k) + double(p.rows) * double(p.k + p.n * p.outBytes)) / kMemory;
+  const double l2 = items * double(split) * blocks * stage / kInt8L2, uneven = kUneven * blocks * std::sqrt(double(split)) * stage * double(gpu.sms) / kMemory;
+  return kStart + std::pow(std::pow(memory, 4) + std::pow(rounds * (item + end), 4) + std::pow(l2, 4), 0.25) + uneven;
+}
+
 double estimate(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
+  if (p.grouped && p.operands == Operands::Int8) {
+    const double columns = double(ceilDiv(p.n * p.weights, s.bn));
+    const double end = (kItem + double(s.bn) * 8e-9) * (p.n % (s.bn / p.weights) ? 1.5 : 1); // an edge of N is stored in pieces
+    return estimateExperts(p, {s.warpgroups * 4, s.bn, stageBytes(p, s), s.stages, ceilDiv(p.k, s.bk)}, drawnRowTiles(p, s.bm()), columns, 1, end, gpu);
+  }
   if (promotes(p.operands))
     return estimateScaled(p, s, gpu);
+  if (p.operands == Operands::Int8 && p.rows <= 256)
+    return estimateFewRows(p, s, gpu);
   double items = double(likelyRowTiles(p, s.bm()) * ceilDiv(p.n * p.weights, s.bn));
   double rounds = double(ceilDiv(int64_t(items), gpu.sms)), blocks = double(ceilDiv(p.k, s.bk));
   // Narrow tiles leave the tensor cores waiting between k-blocks.
@@ -107,11 +164,18 @@ static double estimateStreaming(const GemmShape &p, const ColsSchedule &s, const
   const double memory = again * pieces * double(p.batch * p.weights * p.n * p.weightBytes()) * double(p.k) / kMemory;
   const double end = kItemEnd + columns * double(s.warpgroups) * kStore;
   const double exchange = s.split > 1 ? kMeet + rounds * columns * kPush : 0;
-  const double l2 = p.operands == Operands::Int8 ? double(items * s.split) * blocks * stage / kInt8L2 : 0;
+  // Rows that all blocks read at about the same time come at more (o, 128 rows: 352 MB of tiles in 31 us).
+  const double l2 = p.operands == Operands::Int8 ? double(items * s.split) * blocks * stage / (p.rows > 256 ? kInt8L2 : 11.5e12) : 0;
   return kStart + std::max(l2, std::pow(std::pow(memory, 4) + std::pow(rounds * item, 4), 0.25)) + rounds * end + exchange;
 }
 
 double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
+  if (p.grouped && p.operands == Operands::Int8) {
+    constexpr double kItemEnd = 0.25e-6, kStore = 6.3e-9, kMeet = 0.6e-6, kPush = 6.2e-9; // s; of a column
+    const double columns = double(p.weights * s.tokens), end = kItemEnd + columns * (double(s.warpgroups) * kStore + (s.split > 1 ? kPush : 0)) + (s.split > 1 ? kMeet : 0);
+    const BlockWork work{s.warpgroups * p.weights * s.bk / 32, s.tokens, stageBytes(p, s), s.stages, ceilDiv(p.k, s.split * s.bk)};
+    return estimateExperts(p, work, drawnRowTiles(p, s.tokens), double(ceilDiv(p.n, s.bm())), s.split, end, gpu) + (s.split > 1 ? kMeet : 0);
+  }
   if (!p.grouped && !promotes(p.operands))
     return estimateStreaming(p, s, gpu);
   int64_t items = likelyRowTiles(p, s.tokens) * ceilDiv(p.n, s.bm());
@@ -147,7 +211,7 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
     return best;
   }
   double least = 1e30;
-  for (int64_t warpgroups : {2, 1})
+  for (int64_t warpgroups : {3, 2, 1})
     for (int64_t bn : {256, 224, 192, 160, 144, 128, 96, 64}) {
       // FP8: promoted sums take as many registers as the accumulator, and are made of 32 columns at least; 160 was not measured.
       if (promotes(p.operands) && (bn > 192 || bn == 160 || bn % 32 || bn / p.weights % 32))
@@ -157,6 +221,8 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
       if (p.operands == Operands::Int8 ? columns % 32 : !promotes(p.operands) && columns % 64 && p.n % columns)
         continue;
       if (p.outGroup && bn != p.weights * p.outGroup)
+        continue;
+      if (warpgroups == 3 && !(p.grouped && bn <= 192)) // a list of 256 columns does not fit their registers
         continue;
       if (promotes(p.operands) && warpgroups == 2 && p.rows <= 64 && !p.grouped)
         continue; // boxes that end behind x's last row are slow (64 rows of dense gate and up: 113 us, 81 in tiles of 64)
@@ -196,6 +262,15 @@ struct Choice {
 };
 } // namespace
 
+/// Whether blocks of a cluster may share K of experts' products, as measured: sums of more than 8 rows are too much to exchange (512
+/// rows of 32 experts: 265 us in two parts, 233 whole), and larger clusters pay where all of them run at once.
+static bool mayShare(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
+  if (s.split == 1)
+    return true;
+  const double items = drawnRowTiles(p, s.tokens) * double(ceilDiv(p.n, s.bm()));
+  return s.tokens == 8 && (s.split == 2 || (s.split == 4 && items <= double(gpu.clusters(s.split))));
+}
+
 /// Warpgroups, K of a stage and stages for a token tile; `warpgroups` 0 when nothing fits.
 static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t tokens, const GpuModel &gpu) {
   Choice best;
@@ -204,7 +279,8 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   // operand 48 more, or the scales of x tokens / 2, twice half of that as they are read ahead. Four consumer warpgroups leave
   // 112 registers each, three 152, two 232, of which the rest of the kernel takes 60.
   const bool sums = promotes(p.operands), expands = p.operands == Operands::ExpandedFp8, streams = !p.grouped && !sums;
-  const int64_t scales = scalesRows(p.operands) ? tokens / (sums ? 2 : 4) : 0;
+  const bool pieces = ColsSchedule::inPieces(p.operands, p.weights, split > 1 ? std::max<int64_t>(8, tokens / split) : tokens); // which read them a few at a time
+  const int64_t scales = scalesRows(p.operands) && !pieces ? tokens / (sums ? 2 : 4) : 0;
   const int64_t accumulators = p.weights * tokens / 2 * (sums ? 2 : 1) + scales;
   for (int64_t order : {4, 3, 2, 1}) {
     const int64_t warpgroups = streams ? 5 - order : order;
@@ -221,11 +297,17 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
       s.bk = bk;
       // A warpgroup's rows of several swizzle atoms are no contiguous operand, so more than an atom goes to one warpgroup; parts
       // of a split begin at multiples of 128, and sums are promoted every 128.
+      if (p.grouped && p.operands == Operands::Int8 && (bk > p.atom() || !mayShare(p, s, gpu))) // longer stages are 2 or 3% slower
+        continue;
+      if (p.operands == Operands::Int8 && bk > p.atom() && p.k < 4 * bk)
+        continue; // few stages an item (kv_b, 32 rows: 8.8 us with two, 7.6 with four)
       if (sums ? bk != 128 : (bk > p.atom() && warpgroups > 1) || (split > 1 && bk > 128))
         continue;
       const int64_t epilogue = p.outGroup ? s.maximaBytes() : s.stagingBytes();
       const int64_t fit = stagesThatFit(stageBytes(p, s), s.exchangeBytes(p.weights) + epilogue + listBytes(p, tokens), 32, gpu);
-      const int64_t few = std::min(fit, streams ? stagesThatStream(p, s) : 8), many = streams ? fit : few;
+      // Stages of the item after the next make launches of short K slower (kv_b in int8, 64 rows: 9.6 us with 13, 8.4 with 8).
+      const int64_t few = std::min(fit, streams ? stagesThatStream(p, s) : 8), next = p.operands == Operands::Int8 ? 2 * ceilDiv(p.k, bk) : fit;
+      const int64_t many = streams ? std::min(fit, std::max(few, next)) : few;
       for (s.stages = few; s.stages <= many; s.stages += std::max<int64_t>(1, many - few))
         if (s.stages >= 3 && s.stages * stageBytes(p, s) >= kInFlight)
           best.offer(s, estimate(p, s, gpu), streams);
@@ -267,7 +349,7 @@ int64_t splitOfWeight(const GemmShape &p, const GpuModel &gpu) {
         seconds = std::min(seconds, estimate(bucket, chooseRows(bucket, gpu), gpu));
       cost += seconds;
     }
-    if (cost < least * 0.97) // a wider split must earn its exchange clearly
+    if (cost < least * (p.grouped ? 1 : 0.97)) // a wider split must earn its exchange clearly
       least = cost, best = split;
   }
   return best;
@@ -280,7 +362,10 @@ ColsSchedule chooseCols(const GemmShape &p, int64_t split, int64_t maxTokens, co
   ColsSchedule best;
   best.warpgroups = 0;
   double least = 1e30;
-  for (int64_t tokens = covers; tokens >= 8; tokens /= 2) {
+  const bool uneven = p.grouped && p.operands == Operands::Int8; // what an expert has is rarely a power of two
+  for (int64_t tokens : {256, 192, 160, 128, 96, 64, 32, 16, 8}) {
+    if (tokens > covers || ((tokens & (tokens - 1)) && !uneven))
+      continue;
     ColsSchedule s = completeCols(p, split, tokens, gpu);
     if (double cost = s.warpgroups ? estimate(p, s, gpu) : 1e30; cost < least)
       least = cost, best = s;

@@ -79,6 +79,8 @@ struct ColsSchedule {
   int64_t stagedTokens() const { return columns() < 32 ? columns() : 32; }
   /// Room to turn results to rows of bf16: 16 weight rows a warp.
   int64_t stagingBytes() const { return 4 * warpgroups * stagedTokens() * 32; }
+  /// int8: sums of a pair that leave no registers beside them for scales of all columns.
+  static constexpr bool inPieces(Operands o, int64_t weights, int64_t columns) { return o == Operands::Int8 && weights * columns / 2 > 128; }
   /// Where warps meet for the greatest magnitude of a row of y that is stored as codes.
   int64_t maximaBytes() const { return 4 * warpgroups * columns() * 4; }
   /// Partial sums of a split, and the barriers of their exchange.

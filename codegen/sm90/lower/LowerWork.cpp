@@ -2,6 +2,9 @@
 #include "codegen/sm90/lower/Lowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+#include <algorithm>
 
 using namespace mlir;
 
@@ -152,9 +155,50 @@ LogicalResult KernelLowering::foreachList(tile::ForeachOp op, tile::ListOp def) 
 
 //===-- groups ------------------------------------------------------------===//
 
+/// Neighbouring groups that a thread looks at, so that the first warp sees all of them at once: their offsets are all on the way
+/// before the first is needed (256 experts took 3.5 us in 8 turns of 32).
+static int64_t groupsOfThread(Value count) {
+  constexpr int64_t kMost = 8; // registers
+  APInt number;
+  return matchPattern(count, m_ConstantInt(&number)) ? std::clamp<int64_t>(int64_t(llvm::divideCeil(number.getZExtValue(), 32)), 1, kMost) : kMost;
+}
+
+/// What a thread of the first warp puts into the list for its groups from `first` on, behind the `before` tiles of other turns;
+/// returns the tiles of all turns so far.
+Value KernelLowering::listGroups(tile::GroupsOp op, Value list, Value first, int64_t count, Value before) {
+  Math m{b, op.getLoc()};
+  Location loc = op.getLoc();
+  Value experts = uniform(scalar(op.getExperts())), rows = ptx.i32(op.getRows()), zero = ptx.i32(0), one = ptx.i32(1);
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
+  Regs bounds, tiles;
+  for (int64_t i = 0; i <= count; ++i) { // a group past the last one is empty
+    Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI32Type(), regs(op.getOffsets())[0], ArrayRef<LLVM::GEPArg>{m.min(ptx.add(first, i), experts)});
+    bounds.push_back(ptx.ldGlobal(at, 0, 1)[0]);
+  }
+  Value mine = zero, myLane = ptx.bitAnd(tid, 31);
+  for (int64_t i = 0; i < count; ++i) {
+    tiles.push_back(m.div(m.add(m.sub(bounds[size_t(i + 1)], bounds[size_t(i)]), ptx.i32(op.getRows() - 1)), rows));
+    mine = m.add(mine, tiles.back());
+  }
+  Value sum = mine; // inclusive prefix sum over the lanes
+  for (int64_t step : {1, 2, 4, 8, 16})
+    sum = m.add(sum, m.select(m.less(myLane, ptx.i32(step)), zero, ptx.shuffleUp(sum, step)));
+  Value place = m.add(before, m.sub(sum, mine));
+  for (int64_t i = 0; i < count; ++i) {
+    Value group = ptx.add(first, i), begin = bounds[size_t(i)], end = bounds[size_t(i + 1)];
+    scf::ForOp::create(b, loc, zero, tiles[size_t(i)], one, ValueRange(), [&](OpBuilder &, Location, Value t, ValueRange) {
+      Value index = m.add(place, t);
+      ptx.stShared(m.add(list, m.mul(index, ptx.i32(16))), 0, {group, place, begin, end}, m.less(index, ptx.i32(op.getMax())));
+      scf::YieldOp::create(b, loc);
+    });
+    place = m.add(place, tiles[size_t(i)]);
+  }
+  ptx.warpSync();
+  return m.add(before, ptx.lastLane(sum));
+}
+
 /// Computes, once: the number of items, and the list of row tiles in shared memory, 16 bytes each: the group, the entry of its
-/// first tile, its first row and the row behind its last. Thread t of the first warp takes groups t, t + 32, ...; a prefix
-/// sum over the warp places them.
+/// first tile, its first row and the row behind its last. A prefix sum over the first warp places them.
 LogicalResult KernelLowering::lowerGroups(tile::GroupsOp op) {
   Math m{b, op.getLoc()};
   Location loc = op.getLoc();
@@ -162,33 +206,16 @@ LogicalResult KernelLowering::lowerGroups(tile::GroupsOp op) {
   if (!offset)
     return op.emitOpError("expected an offset from --dsv3-tile-allocate");
   Value list = ptx.add(smem, offset.getInt() + 16); // the first 16 bytes hold the count
-  Value experts = uniform(scalar(op.getExperts())), rows = ptx.i32(op.getRows()), zero = ptx.i32(0), one = ptx.i32(1);
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
-  Value myLane = ptx.bitAnd(tid, 31);
-  auto firstWarp = scf::IfOp::create(b, loc, m.less(ptx.uniform(ptx.shr(tid, 5)), one), /*withElseRegion=*/false);
+  Value zero = ptx.i32(0), myLane = ptx.bitAnd(tid, 31), experts = uniform(scalar(op.getExperts()));
+  auto firstWarp = scf::IfOp::create(b, loc, m.less(ptx.uniform(ptx.shr(tid, 5)), ptx.i32(1)), /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(firstWarp.thenBlock()->getTerminator());
-    auto chunks = scf::ForOp::create(b, loc, zero, experts, ptx.i32(32), ValueRange{zero}, [&](OpBuilder &, Location, Value base, ValueRange carried) {
-      Value group = m.add(base, myLane), there = m.less(group, experts);
-      Value safe = m.select(there, group, zero);
-      Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI32Type(), regs(op.getOffsets())[0], ArrayRef<LLVM::GEPArg>{safe});
-      Value begin = ptx.ldGlobal(at, 0, 1)[0], end = ptx.ldGlobal(at, 4, 1)[0];
-      Value tiles = m.select(there, m.div(m.add(m.sub(end, begin), ptx.i32(op.getRows() - 1)), rows), zero);
-      Value sum = tiles; // inclusive prefix sum over the lanes
-      for (int64_t step : {1, 2, 4, 8, 16})
-        sum = m.add(sum, m.select(m.less(myLane, ptx.i32(step)), zero, ptx.shuffleUp(sum, step)));
-      Value place = m.add(carried[0], m.sub(sum, tiles));
-      scf::ForOp::create(b, loc, zero, tiles, one, ValueRange(), [&](OpBuilder &, Location, Value i, ValueRange) {
-        Value index = m.add(place, i);
-        Value fits = m.less(index, ptx.i32(op.getMax()));
-        ptx.stShared(m.add(list, m.mul(index, ptx.i32(16))), 0, {group, place, begin, end}, fits);
-        scf::YieldOp::create(b, loc);
-      });
-      ptx.warpSync();
-      scf::YieldOp::create(b, loc, ValueRange{m.add(carried[0], ptx.lastLane(sum))});
+    const int64_t count = groupsOfThread(op.getExperts());
+    auto turns = scf::ForOp::create(b, loc, zero, experts, ptx.i32(32 * count), ValueRange{zero}, [&](OpBuilder &, Location, Value base, ValueRange carried) {
+      scf::YieldOp::create(b, loc, listGroups(op, list, m.add(base, ptx.mul(myLane, count)), count, carried[0]));
     });
-    ptx.stShared(list, -16, {m.min(chunks.getResult(0), ptx.i32(op.getMax()))}, ptx.equal(myLane, 0));
+    ptx.stShared(list, -16, {m.min(turns.getResult(0), ptx.i32(op.getMax()))}, ptx.equal(myLane, 0));
   }
   ptx.barrierAll();
   Value tiles = uniform(ptx.ldShared(list, -16, 1)[0]);

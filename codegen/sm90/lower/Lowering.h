@@ -81,6 +81,7 @@ private:
   mlir::LogicalResult lowerRaster(tile::RasterOp op);
   mlir::LogicalResult lowerList(tile::ListOp op);
   mlir::LogicalResult lowerGroups(tile::GroupsOp op);
+  mlir::Value listGroups(tile::GroupsOp op, mlir::Value list, mlir::Value first, int64_t count, mlir::Value before);
   mlir::LogicalResult foreachRaster(tile::ForeachOp op, tile::RasterOp work);
   mlir::LogicalResult foreachList(tile::ForeachOp op, tile::ListOp work);
   mlir::LogicalResult foreachGroups(tile::ForeachOp op, tile::GroupsOp work);
