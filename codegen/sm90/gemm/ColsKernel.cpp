@@ -43,7 +43,7 @@ void ColsKernel::build(StringRef symbol) {
     if (spec.staged())
       stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
     if (spec.codesOut)
-      maxima = k.alloc(k.buf({4 * s.warpgroups, piece()}, k.f32, tile::SmemKind::Linear));
+      maxima = k.alloc(k.buf({4 * s.warpgroups, spec.piece()}, k.f32, tile::SmemKind::Linear));
     work = makeWork(args[0]);
     k.producer("load", producerRegs(s), [&] { load(); });
     k.consumers("mma", s.warpgroups, consumerRegs(s), [&](Value g) { consume(g); });
@@ -135,7 +135,7 @@ void ColsKernel::consume(Value g) {
   k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
     ColsItem it = item(at);
     begin(it, g);
-    Values scales = spec.operands == Operands::Int8 ? readScales(it, g, piece() == s.columns()) : Values(); // ahead of the products
+    Values scales = spec.operands == Operands::Int8 ? readScales(it, g, spec.piece() == s.columns()) : Values(); // ahead of the products
     Values r = multiplyItem(it, g, v[0]);
     finish(it, g, Values(ArrayRef<Value>(r).drop_front()), scales);
     return Values{r[0]};
@@ -245,17 +245,13 @@ Values ColsKernel::readScales(const ColsItem &item, Value g, bool rows) {
   return scales;
 }
 
-int64_t ColsKernel::piece() const {
-  return ColsSchedule::inPieces(spec.operands, spec.weights, s.columns()) ? 32 : s.columns();
-}
-
 void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Value> scales) {
   for (auto [sum, buffer] : llvm::zip(sums, exchange)) {
     Type elem = cast<tile::BufType>(buffer.getType()).getElement();
     sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.summed() * s.split}, elem), buffer, {g}), s.summed());
   }
   auto [row, rows] = shareOf(item);
-  const int64_t all = s.columns(), width = piece();
+  const int64_t all = s.columns(), width = spec.piece();
   for (int64_t c = 0; c < all; c += width) {
     Value first = c ? k.add(row, c) : row, left = c ? k.sub(rows, c) : rows;
     Values parts;

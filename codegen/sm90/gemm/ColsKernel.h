@@ -35,7 +35,9 @@ struct ColsSpec {
   /// Results go through shared memory, for 16-byte stores: rows of bf16 that no edge of N cuts.
   bool staged() const;
   /// Shared memory of the epilogue.
-  int64_t epilogueBytes() const { return codesOut ? schedule.maximaBytes() : staged() ? schedule.stagingBytes() : 0; }
+  int64_t epilogueBytes() const { return codesOut ? 16 * schedule.warpgroups * piece() : staged() ? schedule.stagingBytes() : 0; }
+  /// Columns that the epilogue works on at a time: all, or as many as registers beside the sums of a pair allow.
+  int64_t piece() const { return ColsSchedule::inPieces(operands, weights, schedule.columns()) ? 32 : schedule.columns(); }
 };
 
 /// An item: 64 * warpgroups weight rows times `tokens` rows of x.
@@ -133,8 +135,6 @@ private:
   Share shareOf(const ColsItem &item);
   /// int8: what sums over K are multiplied by, a fragment per weight, then, if `rows`, that of x's rows.
   Values readScales(const ColsItem &item, Value g, bool rows);
-  /// Columns that the epilogue works on at a time: all, or as many as registers beside the sums of a pair allow.
-  int64_t piece() const;
   void finish(const ColsItem &item, Value g, Values sums, llvm::ArrayRef<Value> scales);
   /// A warpgroup's rows of a weight: a view, or for the register operand a fragment.
   Value operandA(Value buffer, Value g);

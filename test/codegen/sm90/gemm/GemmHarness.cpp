@@ -187,14 +187,14 @@ static Bytes gather(const TensorMap &map, const uint8_t *data) {
   return packed;
 }
 
-void LaunchKernel::run(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed, int64_t ctas) const {
+Result<tile::SimReport> LaunchKernel::simulate(tile::KernelOp kernel, ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed, int64_t ctas) const {
   DeviceLaunch launch = emitter->launch(launchOp);
-  ASSERT_EQ(kernel().getArgumentTypes().size(), launch.params.size() + 1);
+  EXPECT_EQ(kernel.getArgumentTypes().size(), launch.params.size() + 1);
   scalars.resize(DSV3_SCALAR_COUNT);
   std::vector<tile::SimArgument> args{tile::SimArgument::memory(scalars.data(), {DSV3_SCALAR_COUNT})};
   std::vector<Bytes> gathered;
   gathered.reserve(launch.params.size());
-  for (auto [param, type] : llvm::zip(launch.params, kernel().getArgumentTypes().drop_front())) {
+  for (auto [param, type] : llvm::zip(launch.params, kernel.getArgumentTypes().drop_front())) {
     if (auto *map = std::get_if<DeviceParam::Map>(&param.value)) {
       auto tma = cast<tile::TmaType>(type);
       EXPECT_EQ(SmallVector<int64_t>(llvm::reverse(map->map.box)), SmallVector<int64_t>(tma.getBox()));
@@ -221,12 +221,31 @@ void LaunchKernel::run(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uin
   tile::SimOptions options;
   options.seed = seed;
   options.ctas = ctas ? ctas : launch.grid[0];
-  Result<tile::SimReport> report = tile::simulate(kernel(), args, options);
+  return tile::simulate(kernel, args, options);
+}
+
+void LaunchKernel::run(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed, int64_t ctas) const {
+  Result<tile::SimReport> report = simulate(kernel(), refs, std::move(scalars), seed, ctas);
   ASSERT_TRUE(bool(report)) << report.error().message;
   for (const tile::AccessEntry &a : tile::accessesOf(kernel()))
     EXPECT_EQ(a.degree, 1u) << "bank conflict of " << a.instruction << " of '" << a.op->getName().getStringRef().str() << "'";
   for (const tile::sim::Finding &f : report->findings)
     ADD_FAILURE() << "C" << int(f.check) << " " << f.message;
+}
+
+std::string LaunchKernel::findings(ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, const tile::Mutant &mutant, int64_t ctas) const {
+  OwningOpRef<ModuleOp> module(emitted.get().clone());
+  tile::KernelOp changed = *module->getOps<tile::KernelOp>().begin();
+  mutant.apply(changed);
+  std::string found;
+  for (uint64_t seed = 1; seed <= 4 && found.empty(); ++seed) {
+    Result<tile::SimReport> report = simulate(changed, refs, scalars, seed, ctas);
+    if (!report)
+      return report.error().message;
+    for (const tile::sim::Finding &f : report->findings)
+      found += f.message + "\n";
+  }
+  return found;
 }
 
 Result<DeviceCode> LaunchKernel::assemble() const {

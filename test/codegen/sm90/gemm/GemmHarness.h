@@ -5,6 +5,7 @@
 #include "codegen/targets/DeviceEmitter.h"
 #include "dialects/tile/TileDialect.h"
 #include "passes/tile/Simulator.h"
+#include "test/passes/tile/Mutants.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -48,10 +49,13 @@ public:
 
   /// Runs it: references in the order of the launch, the step's scalars. Findings are test failures.
   void run(llvm::ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed = 1, int64_t ctas = 0) const;
+  /// What the simulator finds in the kernel after a mutation, each finding a line; for those of the first of some seeds.
+  std::string findings(llvm::ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, const tile::Mutant &mutant, int64_t ctas = 0) const;
   /// Lowers it as the product does and compiles it; with ptxas if it is found.
   Result<DeviceCode> assemble() const;
 
 private:
+  Result<tile::SimReport> simulate(tile::KernelOp kernel, llvm::ArrayRef<Bytes *> refs, std::vector<int64_t> scalars, uint64_t seed, int64_t ctas) const;
   static std::unique_ptr<LaunchKernel> parse(const std::string &args, const std::string &body, const std::string &attributes);
 
   mlir::OwningOpRef<mlir::ModuleOp> source, emitted;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 
 using namespace mlir;
 
@@ -99,7 +100,21 @@ public:
     if (c.experts)
       refs.push_back(&offsets);
     refs.push_back(&y);
-    kernel->run(refs, {total}, seed, ctas);
+    if (!mutant)
+      return kernel->run(refs, {total}, seed, ctas);
+    found = kernel->findings(refs, {total}, *mutant, ctas);
+  }
+
+  /// Every wait and release is needed: without one, or out of place, the simulator sees a race or a deadlock.
+  void expectMutantsReported(size_t least, const std::set<std::string> &harmless = {}) {
+    ASSERT_TRUE(kernel);
+    std::vector<tile::Mutant> mutants = tile::mutantsOf(kernel->kernel());
+    EXPECT_GE(mutants.size(), least);
+    for (const tile::Mutant &m : mutants) {
+      mutant = &m;
+      run(1, 2);
+      EXPECT_EQ(found.empty(), harmless.count(m.name) != 0) << m.name << ": " << found;
+    }
   }
 
   /// Elements that differ from the reference: to the bit where `exact`.
@@ -195,6 +210,8 @@ private:
     return width() == 2 ? bf16ToFloat(uint16_t(bits)) : floatFromBits(bits);
   }
 
+  const tile::Mutant *mutant = nullptr; ///< that `run` applies
+  std::string found;                    ///< in it
   int64_t total, across;
   std::vector<float> x, xScales;
   std::vector<std::vector<uint8_t>> codes;
@@ -282,6 +299,16 @@ TEST(Int4, StoresCodes) {
       EXPECT_EQ(coded.wrongCodes(plain), 0) << coded.kernel->schedule();
     }
   }
+}
+
+/// One sum over K and sums of 128 k, whose scales come with the stages; both epilogues.
+TEST(Int4, MutantsAreReported) {
+  Case c{.rows = {5, 0, 18}, .capacity = 40, .n = 128, .k = 1024, .gated = true};
+  Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(7);
+  c.codes = true, c.out = "bf16";
+  Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(7);
+  c = {.rows = {5, 0, 18}, .capacity = 40, .n = 128, .k = 1024, .w = "1x128", .x = "1x128"};
+  Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 256}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(3);
 }
 
 TEST(Int4, Refusals) {
