@@ -22,6 +22,7 @@ struct ColsSpec {
   mlir::Type outElem;
   mlir::Type via;           ///< gated: what both products are rounded to first
   int64_t outPitch = 0;     ///< elements
+  bool pieces = false;      ///< the epilogue works on 32 columns at a time: sums leave no registers for scales of all
   int64_t rowTiles = 0;     ///< rows of experts: tiles at most; else 0
   bool codesOut = false;    ///< y, rounded to outElem, is stored as int8 with a scale per row and 128 columns: those of two warpgroups
 
@@ -36,8 +37,7 @@ struct ColsSpec {
   bool staged() const;
   /// Shared memory of the epilogue.
   int64_t epilogueBytes() const { return codesOut ? 16 * schedule.warpgroups * piece() : staged() ? schedule.stagingBytes() : 0; }
-  /// Columns that the epilogue works on at a time: all, or as many as registers beside the sums of a pair allow.
-  int64_t piece() const { return ColsSchedule::inPieces(operands, weights, schedule.columns()) ? 32 : schedule.columns(); }
+  int64_t piece() const { return pieces ? 32 : schedule.columns(); } ///< columns
 };
 
 /// An item: 64 * warpgroups weight rows times `tokens` rows of x.

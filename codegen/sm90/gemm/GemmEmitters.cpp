@@ -240,6 +240,7 @@ private:
     spec.stacked = p.shape.batch > 1, spec.xHeads = spec.stacked && !p.grouped;
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch, spec.codesOut = p.shape.outGroup;
+    spec.pieces = ColsSchedule::inPieces(spec.operands, spec.weights, spec.schedule.columns());
     return spec;
   }
 };

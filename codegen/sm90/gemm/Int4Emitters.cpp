@@ -98,6 +98,7 @@ private:
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
     spec.wide = p.wide, spec.wGrouped = p.wGrouped, spec.xGrouped = p.xGrouped, spec.zeros = p.zeros, spec.codesOut = p.codesOut;
+    spec.pieces = spec.exact() && spec.weights * spec.schedule.columns() >= 256; // 4 bytes would spill
     return spec;
   }
 };

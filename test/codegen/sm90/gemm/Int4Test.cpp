@@ -286,6 +286,14 @@ TEST(Int4, EverySchedule) {
   check(c, false, {{"bk", 256}, {"warpgroups", 2}, {"tokens", 8}, {"stages", 3}, {"row_tiles", 8}}, 3, 2);
 }
 
+/// Sums that leave no registers for scales of all columns are scaled and stored in pieces.
+TEST(Int4, ManyTokensInPieces) {
+  Case c{.rows = {290}, .capacity = 300, .n = 136, .k = 256, .experts = false, .out = "bf16"};
+  check(c, true, {{"bk", 128}, {"warpgroups", 2}, {"tokens", 256}, {"stages", 3}, {"split", 1}});
+  c.gated = true;
+  check(c, false, {{"bk", 128}, {"warpgroups", 1}, {"tokens", 128}, {"stages", 3}, {"split", 1}});
+}
+
 /// SwiGLU and int8 with a scale per row and 128 columns in one launch: scales and codes of the numbers that would be stored.
 TEST(Int4, StoresCodes) {
   for (bool gated : {true, false}) {
