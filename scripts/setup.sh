@@ -9,6 +9,7 @@ packages=(
   cmake ninja-build ccache                                 # build
   nlohmann-json3-dev libcli11-dev libonig-dev libxxhash-dev # JSON, flags, the tokenizer's regex engine, hashes
   libboost-dev                                             # HTTP
+  libboost-dev libspdlog-dev libyaml-cpp-dev                # the server: HTTP (headers only), logs, its configuration file
   libeigen3-dev                                            # matrix products and factorisations of calibration
   libgtest-dev libgmock-dev                                # tests
   python3 python3-numpy python3-pytest python3-xxhash binutils

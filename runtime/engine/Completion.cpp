@@ -28,7 +28,7 @@ Completion::Completion(const text::Tokenizer *tokenizer, const CompletionParams 
                        const std::vector<int32_t> &eosIds, text::StopMatcher matcher, OnText onText)
     : params(params), eosIds(eosIds), matcher(std::move(matcher)), onText(std::move(onText)) {
   if (tokenizer)
-    decoder.emplace(*tokenizer, /*skipSpecial=*/true);
+    decoder.emplace(*tokenizer, params.skipSpecial);
 }
 
 Request Completion::request(std::vector<int32_t> prompt) {
@@ -38,6 +38,7 @@ Request Completion::request(std::vector<int32_t> prompt) {
   r.maxTokens = params.maxTokens;
   if (!params.ignoreEos)
     r.endIds = eosIds;
+  r.endIds.insert(r.endIds.end(), params.stopIds.begin(), params.stopIds.end());
   r.onToken = [this](const SampledToken &token) { return take(token); };
   r.onFinish = [this](FinishReason why) { finish(why); };
   start = first = last = Clock::now();
@@ -50,17 +51,22 @@ bool Completion::take(const SampledToken &token) {
     first = last;
   tokenIds.push_back(token.id);
   tokenLogprobs.push_back(token.logprob);
-  // An end id is no text, whether or not the tokenizer calls it special.
-  bool isEnd = std::find(eosIds.begin(), eosIds.end(), token.id) != eosIds.end();
-  if (decoder && !isEnd)
-    show(matcher.push(decoder->push(token.id)));
+  show(&token, decoder && !isEnd(token.id) ? matcher.push(decoder->push(token.id)) : "");
   return !matcher.stopped();
+}
+
+/// An end id is no text, whether or not the tokenizer calls it special.
+bool Completion::isEnd(int32_t id) const {
+  return std::find(eosIds.begin(), eosIds.end(), id) != eosIds.end() ||
+         std::find(params.stopIds.begin(), params.stopIds.end(), id) != params.stopIds.end();
 }
 
 void Completion::finish(FinishReason why) {
   if (decoder && !matcher.stopped()) {
-    show(matcher.push(decoder->flush()));
-    show(matcher.flush());
+    std::string rest = matcher.push(decoder->flush());
+    rest += matcher.flush();
+    if (!rest.empty())
+      show(nullptr, rest);
     if (matcher.stopped() && why == FinishReason::Length)
       why = FinishReason::Stop; // only now did the text become certain
   }
@@ -69,12 +75,12 @@ void Completion::finish(FinishReason why) {
     onDone();
 }
 
-void Completion::show(const std::string &piece) {
-  if (piece.empty())
-    return;
+void Completion::show(const SampledToken *token, const std::string &piece) {
   shown += piece;
-  if (onText)
+  if (onText && !piece.empty())
     onText(piece);
+  if (onPiece)
+    onPiece(token, piece);
 }
 
 CompletionTimings Completion::timings() const {

@@ -19,6 +19,8 @@ struct CompletionParams {
   SamplingParams sampling;
   int64_t maxTokens = 256;
   bool ignoreEos = false;         ///< go on through end ids
+  bool skipSpecial = true;        ///< special tokens give no text
+  std::vector<int32_t> stopIds;   ///< further ids that end the text, whatever `ignoreEos` says
   std::vector<std::string> stops; ///< need a tokenizer
 };
 
@@ -43,6 +45,10 @@ public:
   /// The request to submit; this object must outlive it.
   Request request(std::vector<int32_t> prompt);
 
+  /// Called for each token with the text that is certain since the one before, perhaps none, and once with nullptr if
+  /// the end made more certain. May be empty.
+  std::function<void(const SampledToken *token, const std::string &text)> onPiece;
+
   /// Called when done, after the last text.
   std::function<void()> onDone;
 
@@ -63,7 +69,8 @@ private:
              const std::vector<int32_t> &eosIds, text::StopMatcher matcher, OnText onText);
   bool take(const SampledToken &token);
   void finish(FinishReason why);
-  void show(const std::string &piece);
+  bool isEnd(int32_t id) const;
+  void show(const SampledToken *token, const std::string &piece);
 
   CompletionParams params;
   std::vector<int32_t> eosIds;

@@ -27,6 +27,7 @@ Result<TextModel> TextModel::load(const Artifact &artifact) {
   if (!config)
     return config.error();
   model.config = std::move(*config);
+  model.chat = std::make_shared<const Result<text::ChatTemplate>>(text::ChatTemplate::create(model.config));
   return model;
 }
 
@@ -41,7 +42,7 @@ Result<std::vector<int32_t>> TextModel::encodePrompt(const std::string &prompt,
   if (!tokens)
     return noTokenizer(what);
   std::vector<int32_t> ids = tokens->encode(prompt, text::SpecialTokens::Parse);
-  if (std::optional<int32_t> bos = bosId(); bos && config.addBosToken)
+  if (std::optional<int32_t> bos = bosId(); bos && config.addBosToken && (ids.empty() || ids.front() != *bos))
     ids.insert(ids.begin(), *bos);
   return ids;
 }
@@ -50,13 +51,18 @@ Result<std::vector<int32_t>> TextModel::encodeChat(const std::vector<text::ChatM
                                                    const std::string &what) const {
   if (!tokens)
     return noTokenizer(what);
-  Result<text::ChatTemplate> chat = text::ChatTemplate::create(config);
-  if (!chat)
-    return Error{chat.error().code, what + ": " + chat.error().message};
-  Result<std::vector<text::Segment>> segments = chat->render(messages);
+  if (!*chat)
+    return Error{chat->error().code, what + ": " + chat->error().message};
+  Result<std::vector<text::Segment>> segments = (*chat)->render(messages);
   if (!segments)
     return Error{segments.error().code, what + ": " + segments.error().message};
   return text::encodeChat(*tokens, *segments);
+}
+
+Result<text::ChatTemplate> TextModel::chatTemplate() const {
+  if (!chat)
+    return noTokenizer("a chat");
+  return *chat;
 }
 
 std::vector<int32_t> TextModel::encodeText(const std::string &content) const {

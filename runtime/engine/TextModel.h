@@ -7,6 +7,7 @@
 #include "runtime/text/Tokenizer.h"
 #include "runtime/text/TokenizerConfig.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ public:
   std::optional<int32_t> bosId() const;
 
   /// Text of the operator: special tokens are parsed, BOS is added if the configuration
-  /// says so. Usage error naming `what` ("--prompt") without a tokenizer.
+  /// says so and the text does not begin with it. Usage error naming `what` ("--prompt") without a tokenizer.
   Result<std::vector<int32_t>> encodePrompt(const std::string &prompt, const std::string &what) const;
 
   /// Messages by the chat template; their content is never parsed for special tokens.
@@ -35,12 +36,18 @@ public:
   Result<std::vector<int32_t>> encodeChat(const std::vector<text::ChatMessage> &messages,
                                           const std::string &what) const;
 
+  /// What the checkpoint's template makes of a conversation; parsed once. Errors of ChatTemplate::create, and a usage
+  /// error without a tokenizer.
+  Result<text::ChatTemplate> chatTemplate() const;
+  const text::TokenizerConfig &tokenizerConfig() const { return config; }
+
   /// Plain text as data: no special tokens, no BOS. Needs a tokenizer.
   std::vector<int32_t> encodeText(const std::string &content) const;
 
 private:
   std::optional<text::Tokenizer> tokens;
   text::TokenizerConfig config;
+  std::shared_ptr<const Result<text::ChatTemplate>> chat; ///< absent without a tokenizer
   std::optional<int32_t> modelBos;
 };
 

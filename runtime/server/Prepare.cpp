@@ -1,0 +1,89 @@
+#include "runtime/server/Prepared.h"
+
+#include <algorithm>
+
+namespace dsv3::server {
+
+namespace {
+
+/// Fields that change what an answer means, so that leaving them out would be a wrong answer.
+void refuseUnsupported(Fields &fields, std::initializer_list<const char *> keys) {
+  for (const char *key : keys)
+    if (fields.find(key))
+      fields.fail(key, "is not supported");
+}
+
+std::optional<ApiError> settle(Prepared &prepared, std::optional<int64_t> fallback, const ServedModel &model, const char *field) {
+  int64_t longest = 0;
+  for (const Prompt &prompt : prepared.prompts)
+    longest = std::max(longest, int64_t(prompt.ids.size()));
+  if (auto error = settleLength(prepared.params, longest, fallback, model.limits(), field))
+    return error;
+  if (prepared.params.completion.maxTokens == 0 && !prepared.params.echo && !prepared.params.promptLogprobs)
+    return badField(prepared.params.maxTokensField, "expected at least 1 without echo, got 0");
+  if (int64_t(prepared.prompts.size()) * prepared.params.n > kMaxChoices)
+    return badField("n", "expected at most " + std::to_string(kMaxChoices) + " sequences in all, got " +
+                             std::to_string(prepared.prompts.size()) + " prompts times " + std::to_string(prepared.params.n));
+  if (!prepared.params.completion.stops.empty() && !model.tokenizer())
+    return badField("stop", "expected none: the model has no tokenizer");
+  return {};
+}
+
+} // namespace
+
+Outcome<Prepared> prepareCompletion(std::string_view text, const ServedModel &model) {
+  Outcome<OrderedJson> body = parseBody(text);
+  if (!body)
+    return body.error();
+  Fields fields(*body);
+  Prepared prepared;
+  bool addSpecial = true;
+  readDelivery(fields, prepared.params);
+  readSampling(fields, model.limits(), prepared.params);
+  readLength(fields, model.limits(), prepared.params);
+  readCompletionLogprobs(fields, prepared.params);
+  fields.boolean("add_special_tokens", addSpecial);
+  refuseUnsupported(fields, {"suffix", "prompt_embeds", "response_format", "guided_json", "structured_outputs"});
+  if (fields.error())
+    return *fields.error();
+  if (auto error = model.checkName(prepared.params.model))
+    return *error;
+  Outcome<std::vector<Prompt>> prompts = readPrompts(*body, model, addSpecial);
+  if (!prompts)
+    return prompts.error();
+  prepared.prompts = std::move(*prompts);
+  if (auto error = settle(prepared, 16, model, "prompt")) // 16: the API's default
+    return *error;
+  return prepared;
+}
+
+Outcome<Prepared> prepareChat(std::string_view text, const ServedModel &model) {
+  Outcome<OrderedJson> body = parseBody(text);
+  if (!body)
+    return body.error();
+  Fields fields(*body);
+  Prepared prepared;
+  readDelivery(fields, prepared.params);
+  readSampling(fields, model.limits(), prepared.params);
+  readLength(fields, model.limits(), prepared.params);
+  readChatLogprobs(fields, prepared.params);
+  refuseUnsupported(fields, {"response_format", "guided_json", "structured_outputs", "functions", "function_call"});
+  if (fields.error())
+    return *fields.error();
+  if (auto error = model.checkName(prepared.params.model))
+    return *error;
+  Outcome<ChatPrompt> chat = readChat(*body, model);
+  if (!chat)
+    return chat.error();
+  prepared.chat.reasoning = chat->reasoning;
+  if (const OrderedJson *tools = fields.find("tools"); tools && !tools->empty()) {
+    prepared.chat.tools = text::toolFormatOf(chat->templateSource);
+    prepared.params.completion.skipSpecial = false; // the markers of calls may be special tokens
+  }
+  prepared.prompts.push_back({std::move(chat->ids), ""});
+  if (auto error = settle(prepared, std::nullopt, model, "messages"))
+    return *error;
+  return prepared;
+}
+
+} // namespace dsv3::server
