@@ -103,6 +103,14 @@ void Metrics::writeEngine(std::string &out, const EngineSnapshot &e) const {
   one(out, "vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", labels, double(e.waiting));
   double used = e.totalPages ? double(e.totalPages - e.freePages) / double(e.totalPages) : 0;
   one(out, "vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", labels, used);
+  auto counter = [&](std::string_view name, const char *help, uint64_t value) { one(out, name, "counter", help, labels, double(value)); };
+  counter("vllm:num_preemptions_total", "Cumulative number of preemption from the engine.", e.preemptions);
+  counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.", e.prefixQueries);
+  counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", e.prefixHits);
+  counter("dsv3:prefix_cache_evictions_total", "Cached pages given to other requests.", e.prefixEvictions);
+  counter("dsv3:engine_steps_total", "Steps of the engine.", e.steps);
+  one(out, "dsv3:kv_pages_cached", "gauge", "Free pages whose contents a later request may find.", labels, double(e.cachedPages));
+  one(out, "dsv3:max_requests_running", "gauge", "Requests that can run at once.", labels, double(e.maxRunning));
   one(out, "dsv3:kv_pages_free", "gauge", "Pages of the KV cache that no request holds.", labels, double(e.freePages));
   one(out, "dsv3:kv_pages_total", "gauge", "Pages of the KV cache.", labels, double(e.totalPages));
 }

@@ -1,4 +1,5 @@
 // dsv3-serve: an artifact behind an OpenAI-compatible HTTP server.
+#include "Fault.h"
 #include "Options.h"
 #include "runtime/cuda/OpenDevice.h"
 #include "runtime/engine/Engine.h"
@@ -61,6 +62,10 @@ Result<int> serve(Options options) {
   std::optional<EngineLoop> loop;
   EngineLoop::Options how;
   how.maxQueued = options.maxQueued;
+  Result<std::function<void()>> fault = faultOfEnvironment();
+  if (!fault)
+    return fault.error();
+  how.beforeStep = *fault;
   how.watchdog = std::chrono::milliseconds(int64_t(options.watchdogSeconds * 1000));
   loop.emplace(**engine, how);
   int code;

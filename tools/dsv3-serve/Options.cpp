@@ -72,6 +72,33 @@ void addEngine(CLI::App &app, Options &o) {
   app.add_option("--max-num-queued-reqs", o.maxQueued, "requests that may wait; more get 429 (default: any number)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
       ->group(group);
+  SchedulerOptions &s = o.engine.scheduling;
+  app.add_option("--schedule", o.schedule, "split: prompts and decoding in steps of their own; mixed: in one")
+      ->check(CLI::IsMember({"split", "mixed"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--scheduling-policy", o.policy, "fcfs, or priority: lower `priority` of a request first")
+      ->check(CLI::IsMember({"fcfs", "priority"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--max-num-seqs", s.maxNumSeqs, "sequences that run at once (default: as many as the artifact holds)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
+      ->group(group);
+  app.add_option("--max-num-batched-tokens", s.maxNumBatchedTokens, "tokens of a step (default: as many as the artifact holds)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
+      ->group(group);
+  app.add_option("--prefill-chunk", s.prefillChunk, "most prompt tokens of one sequence in a step (default: the artifact's)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
+      ->group(group);
+  app.add_option("--max-token-gap", s.maxTokenGap, "between two tokens of a running request while prompts stream in")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->group(group);
+  app.add_option("--prefix-cache", o.prefixCache, "on: keys of prompts are kept for requests that begin alike; off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--watchdog-timeout", o.watchdogSeconds, "a step that runs longer makes /health answer 503")
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str()
@@ -161,6 +188,9 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   Result<Origins> origins = fillIn(app, options.config);
   if (!origins)
     return origins.error();
+  options.engine.scheduling.schedule = options.schedule == "mixed" ? Schedule::Mixed : Schedule::Split;
+  options.engine.scheduling.policy = options.policy == "priority" ? Policy::Priority : Policy::Fcfs;
+  options.engine.prefixCache = options.prefixCache == "on";
   options.effective = describe(app, *origins);
   return std::optional<Options>(std::move(options));
 }

@@ -16,6 +16,7 @@ struct Options {
   std::string artifact, config;
   OpenOptions open;
   Engine::Options engine;
+  std::string schedule = "split", policy = "fcfs", prefixCache = "on";
   int64_t maxQueued = 0;
   double watchdogSeconds = 60;
   server::ServerOptions server;
