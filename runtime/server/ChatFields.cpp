@@ -60,7 +60,7 @@ size_t bytesOf(const OrderedJson &messages) {
 }
 
 /// Values of the request that the template may read, beside the messages.
-std::optional<ApiError> readVariables(Fields &fields, text::ChatOptions &options) {
+std::optional<ApiError> readVariables(Fields &fields, const OrderedJson *tools, text::ChatOptions &options) {
   auto add = [&](const std::string &field, const std::string &name, const OrderedJson &value) -> std::optional<ApiError> {
     Result<text::jinja::Value> converted = text::jinja::fromJson(value);
     if (!converted)
@@ -73,7 +73,7 @@ std::optional<ApiError> readVariables(Fields &fields, text::ChatOptions &options
     for (const auto &[key, value] : kwargs->items())
       if (auto error = add("chat_template_kwargs." + key, key, value))
         return error;
-  if (const OrderedJson *tools = fields.find("tools"))
+  if (tools)
     if (auto error = add("tools", "tools", *tools))
       return error;
   return fields.error();
@@ -81,13 +81,13 @@ std::optional<ApiError> readVariables(Fields &fields, text::ChatOptions &options
 
 } // namespace
 
-Outcome<ChatPrompt> readChat(const OrderedJson &body, const ServedModel &model) {
+Outcome<ChatPrompt> readChat(const OrderedJson &body, const ServedModel &model, const OrderedJson *tools) {
   Fields fields(body);
   for (const char *field : {"chat_template", "continue_final_message"})
     if (const OrderedJson *value = fields.find(field); value && *value != false)
       fields.fail(field, "is not supported: the checkpoint's own template is used");
   text::ChatOptions options;
-  if (auto error = readVariables(fields, options))
+  if (auto error = readVariables(fields, tools, options))
     return *error;
   Outcome<OrderedJson> messages = readMessages(body);
   if (!messages)

@@ -14,6 +14,7 @@ size_t bytesOf(const Event &event) {
 
 std::optional<ApiError> Generation::start(Prepared &prepared, const ServedModel &model, const std::string &name, uint64_t seed) {
   Params &params = prepared.params;
+  makeConstraint = prepared.makeConstraint;
   if (!params.seeded)
     params.completion.sampling.seed = seed;
   // All choices exist before the first is submitted: the engine may be faster than this loop.
@@ -61,6 +62,8 @@ Request Generation::makeRequest(size_t index, const Prompt &prompt, const Params
   request.cacheSalt = params.cacheSalt;
   request.topLogprobs = params.topLogprobs;
   request.promptLogprobs = params.promptLogprobs;
+  if (makeConstraint)
+    request.constraint = makeConstraint();
   choice.submitted = choice.started = Clock::now();
   choice.completion->onPiece = [this, index](const SampledToken *token, const std::string &text) {
     if (token)

@@ -82,6 +82,7 @@ private:
   Signal wake;
   size_t maxPending;
   std::vector<std::unique_ptr<Choice>> choices;
+  std::function<std::shared_ptr<TokenConstraint>()> makeConstraint;
   int64_t promptTokens = 0;
   size_t endsSeen = 0;
   bool isInterrupted = false;

@@ -13,6 +13,11 @@ void refuseUnsupported(Fields &fields, std::initializer_list<const char *> keys)
       fields.fail(key, "is not supported");
 }
 
+bool isSpecial(const std::string &token, const ServedModel &model) {
+  std::optional<int32_t> id = model.tokenizer() ? model.tokenizer()->tokenToId(token) : std::nullopt;
+  return id && model.tokenizer()->isSpecial(*id);
+}
+
 std::optional<ApiError> settle(Prepared &prepared, std::optional<int64_t> fallback, const ServedModel &model, const char *field) {
   int64_t longest = 0;
   for (const Prompt &prompt : prepared.prompts)
@@ -43,7 +48,7 @@ Outcome<Prepared> prepareCompletion(std::string_view text, const ServedModel &mo
   readLength(fields, model.limits(), prepared.params);
   readCompletionLogprobs(fields, prepared.params);
   fields.boolean("add_special_tokens", addSpecial);
-  refuseUnsupported(fields, {"suffix", "prompt_embeds", "response_format", "guided_json", "structured_outputs"});
+  refuseUnsupported(fields, {"suffix", "prompt_embeds", "guided_json", "structured_outputs"});
   if (fields.error())
     return *fields.error();
   if (auto error = model.checkName(prepared.params.model))
@@ -53,6 +58,8 @@ Outcome<Prepared> prepareCompletion(std::string_view text, const ServedModel &mo
     return prompts.error();
   prepared.prompts = std::move(*prompts);
   if (auto error = settle(prepared, 16, model, "prompt")) // 16: the API's default
+    return *error;
+  if (auto error = readResponseFormat(fields, model, prepared))
     return *error;
   return prepared;
 }
@@ -67,21 +74,25 @@ Outcome<Prepared> prepareChat(std::string_view text, const ServedModel &model) {
   readSampling(fields, model.limits(), prepared.params);
   readLength(fields, model.limits(), prepared.params);
   readChatLogprobs(fields, prepared.params);
-  refuseUnsupported(fields, {"response_format", "guided_json", "structured_outputs", "functions", "function_call"});
+  refuseUnsupported(fields, {"guided_json", "structured_outputs", "functions", "function_call"});
   if (fields.error())
     return *fields.error();
   if (auto error = model.checkName(prepared.params.model))
     return *error;
-  Outcome<ChatPrompt> chat = readChat(*body, model);
+  Outcome<ToolUse> use = readTools(fields, model);
+  if (!use)
+    return use.error();
+  Outcome<ChatPrompt> chat = readChat(*body, model, use->tools);
   if (!chat)
     return chat.error();
   prepared.chat.reasoning = chat->reasoning;
-  if (const OrderedJson *tools = fields.find("tools"); tools && !tools->empty()) {
-    prepared.chat.tools = text::toolFormatOf(chat->templateSource);
-    prepared.params.completion.skipSpecial = false; // the markers of calls may be special tokens
-  }
+  prepared.chat.tools = use->format;
+  if (isSpecial("</think>", model) || (use->tools && isSpecial("<｜tool▁calls▁begin｜>", model)))
+    prepared.params.completion.skipSpecial = false; // else the markers would be lost
   prepared.prompts.push_back({std::move(chat->ids), ""});
   if (auto error = settle(prepared, std::nullopt, model, "messages"))
+    return *error;
+  if (auto error = readResponseFormat(fields, model, prepared))
     return *error;
   return prepared;
 }

@@ -6,6 +6,8 @@
 #include "runtime/server/ServedModel.h"
 #include "runtime/text/chat/ChatOutput.h"
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,8 @@ struct Prepared {
   Params params;
   std::vector<Prompt> prompts;    ///< a chat has one
   text::ChatOutput::Options chat; ///< of chats: what an answer is split into
+  /// Of guided requests: a constraint for one more choice.
+  std::function<std::shared_ptr<TokenConstraint>()> makeConstraint;
 };
 
 Outcome<Prepared> prepareCompletion(std::string_view body, const ServedModel &model);
@@ -37,8 +41,20 @@ struct ChatPrompt {
   std::string templateSource;
 };
 
-/// The fields `messages`, `tools`, `add_generation_prompt` and `chat_template_kwargs`. Content is never parsed for special
+/// What a chat says of tools; none for `tool_choice` "none".
+struct ToolUse {
+  const OrderedJson *tools = nullptr; ///< inside the body
+  text::ToolFormat format = text::ToolFormat::None;
+};
+
+/// `tools` and `tool_choice`. 400 for a choice that would have to be forced, and when the template knows no tools.
+Outcome<ToolUse> readTools(Fields &fields, const ServedModel &model);
+
+/// `response_format`: sets `makeConstraint`. To be read after everything else, which may contradict it.
+std::optional<ApiError> readResponseFormat(Fields &fields, const ServedModel &model, Prepared &prepared);
+
+/// The fields `messages`, `add_generation_prompt` and `chat_template_kwargs`. Content is never parsed for special
 /// tokens.
-Outcome<ChatPrompt> readChat(const OrderedJson &body, const ServedModel &model);
+Outcome<ChatPrompt> readChat(const OrderedJson &body, const ServedModel &model, const OrderedJson *tools);
 
 } // namespace dsv3::server

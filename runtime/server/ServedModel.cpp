@@ -37,6 +37,19 @@ std::optional<ApiError> ServedModel::checkBytes(size_t bytes, const std::string 
   return error;
 }
 
+Result<guided::Guides *> ServedModel::guides() const {
+  std::call_once(guidesOnce, [this] {
+    Result<std::shared_ptr<const guided::Vocabulary>> vocabulary = guided::Vocabulary::create(*tokenizer(), eosIds());
+    if (vocabulary)
+      madeGuides = std::make_unique<guided::Guides>(*vocabulary);
+    else
+      guidesError = vocabulary.error();
+  });
+  if (guidesError)
+    return *guidesError;
+  return madeGuides.get();
+}
+
 std::string ServedModel::tokenText(int32_t id) const {
   const text::Tokenizer *t = tokenizer();
   if (!t)

@@ -1,10 +1,14 @@
-// The text side of what is served: names, limits, tokenising of requests. Immutable: any thread may use it.
+// The text side of what is served: names, limits, tokenising of requests. Any thread may use it.
 #pragma once
 
 #include "runtime/engine/Manifest.h"
 #include "runtime/engine/TextModel.h"
+#include "runtime/guided/Guide.h"
 #include "runtime/server/Params.h"
 
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +32,9 @@ public:
   /// Refuses text that cannot fit the context whatever its tokens are, before time is spent on tokenising it.
   std::optional<ApiError> checkBytes(size_t bytes, const std::string &field) const;
 
+  /// Guides of answers that must be JSON, made on first use. Unsupported error when the tokenizer cannot write JSON.
+  Result<guided::Guides *> guides() const;
+
   /// The text of one token as replies show it: ill-formed UTF-8 replaced; "token_id:5" without a tokenizer.
   std::string tokenText(int32_t id) const;
 
@@ -38,6 +45,9 @@ private:
   ModelLimits bounds;
   int64_t createdAt;
   size_t longestToken = 1; ///< bytes
+  mutable std::once_flag guidesOnce;
+  mutable std::unique_ptr<guided::Guides> madeGuides;
+  mutable std::optional<Error> guidesError;
 };
 
 } // namespace dsv3::server

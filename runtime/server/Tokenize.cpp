@@ -8,7 +8,11 @@ namespace {
 
 Outcome<std::vector<int32_t>> readTokens(const OrderedJson &body, bool addSpecial, const ServedModel &model) {
   if (body.contains("messages")) {
-    Outcome<ChatPrompt> chat = readChat(body, model);
+    Fields fields(body);
+    Outcome<ToolUse> use = readTools(fields, model);
+    if (!use)
+      return use.error();
+    Outcome<ChatPrompt> chat = readChat(body, model, use->tools);
     if (!chat)
       return chat.error();
     return std::move(chat->ids);
