@@ -54,10 +54,19 @@ awaitable<void> Connection::run() {
     if (!head)
       break;
     keepAlive = head->keepAlive;
-    co_await serveOne(parser, *head);
+    try { // libraries throw where memory is short; others' requests go on
+      co_await serveOne(parser, *head);
+    } catch (const std::exception &e) {
+      log(LogLevel::Error, "a request failed", {{"id", head->requestId}, {"error", e.what()}});
+      abort();
+    }
   }
   co_await stopWatch();
   disarm();
+  if (generation) { // only after an exception: it must not call us any more
+    generation->onOverflow = nullptr;
+    generation->cancel();
+  }
   SystemError ignored;
   socket.shutdown(tcp::socket::shutdown_both, ignored);
   socket.close(ignored);
@@ -128,6 +137,7 @@ awaitable<void> Connection::refuseBadRequest(SystemError error) {
     co_return; // the connection is broken
   }
   RequestHead head;
+  head.requestId = newRequestId();
   co_await respond(head, errorResponse(answer));
   co_await lingeringClose();
 }
@@ -167,11 +177,10 @@ awaitable<void> Connection::serveOne(Parser &parser, const RequestHead &head) {
     co_await respond(head, route.answer(server, head));
     co_return;
   }
-  server.requestBegins();
+  Server::ActiveRequest counted(server);
   startWatch();
   co_await answer(head, std::move(parser.get().body()));
   co_await stopWatch();
-  server.requestEnds();
 }
 
 /// Closing a socket with unread input makes the system throw away output that is still on its way.

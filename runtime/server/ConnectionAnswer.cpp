@@ -28,6 +28,20 @@ ApiError wasCutOff() {
   return error;
 }
 
+/// `work`, which reads what strangers wrote: should a library throw, the request fails and not the server.
+template <typename Work> std::invoke_result_t<Work> guarded(Work work) {
+  try {
+    return work();
+  } catch (const std::exception &e) {
+    log(LogLevel::Error, "a request could not be read", {{"error", e.what()}});
+    ApiError error;
+    error.status = 500;
+    error.type = "internal_error";
+    error.message = "the request could not be read";
+    return error;
+  }
+}
+
 } // namespace
 
 awaitable<void> Connection::answer(const RequestHead &head, std::string body) {
@@ -37,16 +51,18 @@ awaitable<void> Connection::answer(const RequestHead &head, std::string body) {
   }
   const ServedModel &model = server.servedModel();
   bool encode = head.path == "/tokenize";
-  Outcome<std::string> made = co_await offload(
-      server.pool(), [&model, encode, body = std::move(body)] { return encode ? tokenize(body, model) : detokenize(body, model); });
+  Outcome<std::string> made = co_await offload(server.slowPool(), [&model, encode, body = std::move(body)] {
+    return guarded([&] { return encode ? tokenize(body, model) : detokenize(body, model); });
+  });
   if (!gone)
     co_await respond(head, made ? jsonResponse(std::move(*made)) : errorResponse(made.error()));
 }
 
 awaitable<void> Connection::generate(const RequestHead &head, std::string body, bool chat) {
   const ServedModel &model = server.servedModel();
-  Outcome<Prepared> prepared = co_await offload(
-      server.pool(), [&model, chat, body = std::move(body)] { return chat ? prepareChat(body, model) : prepareCompletion(body, model); });
+  Outcome<Prepared> prepared = co_await offload(server.pool(), [&model, chat, body = std::move(body)] {
+    return guarded([&] { return chat ? prepareChat(body, model) : prepareCompletion(body, model); });
+  });
   if (gone)
     co_return;
   if (!prepared) {

@@ -15,6 +15,7 @@ size_t bytesOf(const Event &event) {
 std::optional<ApiError> Generation::start(Prepared &prepared, const ServedModel &model, const std::string &name, uint64_t seed) {
   Params &params = prepared.params;
   makeConstraint = prepared.makeConstraint;
+  promptField = prepared.promptField;
   if (!params.seeded)
     params.completion.sampling.seed = seed;
   // All choices exist before the first is submitted: the engine may be faster than this loop.
@@ -49,7 +50,7 @@ std::optional<ApiError> Generation::submit(size_t index, const Prompt &prompt, c
   }
   Result<RequestId> id = loop.submit(std::move(request));
   if (!id)
-    return fromEngine(id.error(), "prompt");
+    return fromEngine(id.error(), promptField);
   choice.id = *id;
   return {};
 }

@@ -83,6 +83,7 @@ private:
   size_t maxPending;
   std::vector<std::unique_ptr<Choice>> choices;
   std::function<std::shared_ptr<TokenConstraint>()> makeConstraint;
+  const char *promptField = "";
   int64_t promptTokens = 0;
   size_t endsSeen = 0;
   bool isInterrupted = false;

@@ -10,13 +10,6 @@ namespace {
 
 constexpr size_t kMaxRequestId = 128;
 
-std::string newId() {
-  static std::mt19937_64 random{std::random_device{}()}; // on the server's thread only
-  char text[17];
-  snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random()));
-  return text;
-}
-
 /// An id is echoed and logged, so it must be a word.
 bool isEchoable(std::string_view id) {
   auto fit = [](char c) { return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '-' || c == '_' || c == '.' || c == ':'; };
@@ -27,6 +20,13 @@ std::string text(boost::beast::string_view view) { return {view.data(), view.siz
 
 } // namespace
 
+std::string newRequestId() {
+  static std::mt19937_64 random{std::random_device{}()}; // on the server's thread only
+  char text[17];
+  snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random()));
+  return text;
+}
+
 RequestHead readHead(const Parser &parser) {
   const auto &message = parser.get();
   RequestHead head;
@@ -35,7 +35,7 @@ RequestHead readHead(const Parser &parser) {
   head.path.resize(std::min(head.path.find('?'), head.path.size()));
   head.requestId = text(message["x-request-id"]);
   if (!isEchoable(head.requestId))
-    head.requestId = newId();
+    head.requestId = newRequestId();
   head.authorization = text(message[http::field::authorization]);
   head.http11 = message.version() >= 11;
   head.keepAlive = message.keep_alive();

@@ -27,6 +27,8 @@ struct RequestHead {
 };
 
 RequestHead readHead(const Parser &parser);
+/// Sixteen hexadecimal digits, drawn.
+std::string newRequestId();
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 

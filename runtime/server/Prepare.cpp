@@ -90,6 +90,7 @@ Outcome<Prepared> prepareChat(std::string_view text, const ServedModel &model) {
   if (isSpecial("</think>", model) || (use->tools && isSpecial("<｜tool▁calls▁begin｜>", model)))
     prepared.params.completion.skipSpecial = false; // else the markers would be lost
   prepared.prompts.push_back({std::move(chat->ids), ""});
+  prepared.promptField = "messages";
   if (auto error = settle(prepared, std::nullopt, model, "messages"))
     return *error;
   if (auto error = readResponseFormat(fields, model, prepared))

@@ -22,6 +22,7 @@ struct Prompt {
 struct Prepared {
   Params params;
   std::vector<Prompt> prompts;    ///< a chat has one
+  const char *promptField = "prompt"; ///< what errors about them name
   text::ChatOutput::Options chat; ///< of chats: what an answer is split into
   /// Of guided requests: a constraint for one more choice.
   std::function<std::shared_ptr<TokenConstraint>()> makeConstraint;

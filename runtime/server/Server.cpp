@@ -32,7 +32,10 @@ Server::Server(const ServedModel &model, EngineLoop &loop, Metrics &metrics, Ser
     : model(model), loop(loop), metrics(metrics), options(std::move(o)), io(1), tokenizers(size_t(options.tokenizerThreads)),
       acceptor(io), signals(io), seedState(options.seed.value_or((uint64_t(std::random_device{}()) << 32) | std::random_device{}())) {}
 
-Server::~Server() { tokenizers.join(); }
+Server::~Server() {
+  tokenizers.join();
+  longTexts.join();
+}
 
 Status Server::listen() {
   SystemError error;

@@ -42,6 +42,8 @@ public:
   Metrics &numbers() { return metrics; }
   const ServerOptions &settings() const { return options; }
   asio::thread_pool &pool() { return tokenizers; }
+  /// For /tokenize, whose texts no context bounds: megabytes take seconds, which prompts must not wait for.
+  asio::thread_pool &slowPool() { return longTexts; }
   bool draining() const { return isDraining; }
   uint64_t nextSeed();
   /// 503 while requests are not taken: draining, stuck or failed.
@@ -49,8 +51,16 @@ public:
 
   void opened(Connection *connection) { connections.insert(connection); }
   void closed(Connection *connection) { connections.erase(connection); }
-  void requestBegins() { ++active; }
-  void requestEnds() { --active; }
+  /// Counts a request for the engine, from its body to the end of its answer, while it lives.
+  class ActiveRequest {
+  public:
+    explicit ActiveRequest(Server &server) : server(server) { ++server.active; }
+    ~ActiveRequest() { --server.active; }
+    ActiveRequest(const ActiveRequest &) = delete;
+
+  private:
+    Server &server;
+  };
 
 private:
   awaitable<void> acceptLoop();
@@ -65,12 +75,12 @@ private:
   EngineLoop &loop;
   Metrics &metrics;
   ServerOptions options;
+  std::unordered_set<Connection *> connections; // before `io`, whose coroutines sign off here
   asio::io_context io;
-  asio::thread_pool tokenizers;
+  asio::thread_pool tokenizers, longTexts{1};
   tcp::acceptor acceptor;
   asio::signal_set signals;
-  std::unordered_set<Connection *> connections;
-  size_t active = 0; ///< requests for the engine, from their header to the end of their answer
+  size_t active = 0;
   size_t turningAway = 0;
   bool isDraining = false, wasStuck = false, stopped = false;
   std::chrono::steady_clock::time_point deadline;

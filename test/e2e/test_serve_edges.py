@@ -125,6 +125,9 @@ def test_connection_limit(tiny_f32):
             with server.connect() as c:
                 response = c.response()
                 assert response.status == 503 and response.error()["code"] == "too_many_connections"
+        end = time.monotonic() + 5
+        while server.get("/health").status != 200:
+            assert time.monotonic() < end, "expected a place once others have left"
         server.wait_idle()
 
 

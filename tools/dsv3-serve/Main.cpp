@@ -74,6 +74,9 @@ Result<int> serve(Options options) {
     if (Status s = server.listen(); !s)
       return s.error();
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    // Only now: what could not start has said why in one line.
+    OrderedJson effective = options.effective;
+    log(LogLevel::Info, "configuration", {{"flags", effective}});
     log(LogLevel::Info, "serving", {{"url", "http://" + server.address()}, {"model", model.names().front()}, {"artifact", options.artifact},
                                     {"device", opened->device->describe()}, {"start_ms", int64_t(ms)}});
     code = server.run();
@@ -89,10 +92,6 @@ int run(int argc, char **argv) {
     return int(ExitCode::Ok);
   Result<int> code = options ? [&]() -> Result<int> {
     setUpLog(**options);
-    OrderedJson effective = OrderedJson::array();
-    for (const std::string &line : (*options)->effective)
-      effective.push_back(line);
-    server::log(LogLevel::Info, "configuration", {{"flags", effective}});
     return serve(std::move(**options));
   }()
                              : Result<int>(options.error());
