@@ -42,9 +42,8 @@ int64_t likelyRowTiles(const GemmShape &p, int64_t tokens) {
   return tiles;
 }
 
-/// int8: experts that drawn rows touch, and tiles of their rows, spread a quarter of the mean to either side.
-static double drawnExperts(const GemmShape &p) { return double(p.batch) * (1 - std::pow(1 - 1 / double(p.batch), double(p.rows))); }
-static double drawnRowTiles(const GemmShape &p, int64_t tokens) {
+double drawnExperts(const GemmShape &p) { return double(p.batch) * (1 - std::pow(1 - 1 / double(p.batch), double(p.rows))); }
+double drawnRowTiles(const GemmShape &p, int64_t tokens) {
   constexpr int kSteps = 64;
   double experts = drawnExperts(p), mean = double(p.rows) / experts, tiles = 0;
   for (int i = 0; i < kSteps; ++i)

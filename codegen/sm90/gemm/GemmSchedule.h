@@ -106,6 +106,10 @@ ColsSchedule chooseCols(const GemmShape &, int64_t split, int64_t maxTokens, con
 
 /// Tiles of `tokens` rows over all products. Rows of experts are uneven: taken as spread from 0 to twice the mean.
 int64_t likelyRowTiles(const GemmShape &, int64_t tokens);
+/// The same for codes of experts: how many of them drawn rows touch, and tiles of their rows, spread a quarter of the mean to either
+/// side, as measured ones are.
+double drawnExperts(const GemmShape &);
+double drawnRowTiles(const GemmShape &, int64_t tokens);
 /// Tiles of `tokens` rows that grouped rows have at most, however they are shared out.
 int64_t mostRowTiles(const GemmShape &, int64_t tokens);
 

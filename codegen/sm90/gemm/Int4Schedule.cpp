@@ -14,11 +14,11 @@ int64_t units(const Int4Shape &p, const ColsSchedule &s) { return p.weights * s.
 
 /// Registers of a consumer: sums, products in flight, two expanded operands, codes, and what the rest of the kernel takes.
 int64_t registers(const Int4Shape &p, const ColsSchedule &s) {
-  constexpr int64_t kRest = 44;
   int64_t operand = p.wide ? 32 : 16, sums = p.weights * s.tokens / 2, inFlight = std::min<int64_t>(2, units(p, s));
+  const int64_t rest = !p.wide && !p.promoted && sums >= 128 ? (units(p, s) > 2 ? 40 : 30) : 44; // scales in pieces, or of all columns
   if (p.promoted)
     sums += inFlight * s.tokens / 2 + (p.wide ? 0 : std::min<int64_t>(2, s.bk / 128) * s.tokens / 4);
-  return sums + inFlight * operand + 8 + kRest;
+  return sums + inFlight * operand + 8 + rest;
 }
 
 int64_t registersOf(int64_t warpgroups) { return warpgroups == 4 ? 112 : warpgroups == 2 ? 232 : 255; }
@@ -27,8 +27,9 @@ int64_t registersOf(int64_t warpgroups) { return warpgroups == 4 ? 112 : warpgro
 /// each of which every scheduler issues for one warp of a warpgroup.
 double unitClocks(const Int4Shape &p, const ColsSchedule &s) {
   double product = (p.wide ? 8 : 4) * std::max(16.0, double(s.tokens) / 2);
-  double issue = (p.wide ? 110 : 48) + (p.promoted ? (p.wide ? 1.0 : 2.0) * double(s.tokens) : 0);
-  double chain = std::max(product, issue) + 40;
+  double issue = (p.wide ? 110 : 48) + (p.promoted ? (p.wide ? 1.0 : 4.0) * double(s.tokens) : 0);
+  // No unit is in flight at the end of a stage: one alone is promoted after its product.
+  double chain = (units(p, s) == 1 ? product + issue : std::max(product, issue)) + 40;
   return std::max({chain, double(s.warpgroups) * product, double(s.warpgroups) * issue});
 }
 } // namespace
@@ -41,16 +42,19 @@ int64_t stageBytes(const Int4Shape &p, const ColsSchedule &s) {
 double estimate(const Int4Shape &p, const ColsSchedule &s, const GpuModel &gpu) {
   constexpr double kStart = 2.5e-6, kItemEnd = 0.25e-6, kStore = 5e-9, kMeet = 0.7e-6, kPush = 6.2e-9; // s; of a column
   constexpr double kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.3e12, kStageClocks = 120;
-  const int64_t items = likelyRowTiles(p, s.tokens) * ceilDiv(p.n, s.bm());
-  const double rounds = double(ceilDiv(items, gpu.clusters(s.split))), stages = double(p.k) / double(s.split * s.bk);
+  const double items = (p.grouped ? drawnRowTiles(p, s.tokens) : double(ceilDiv(p.rows, s.tokens))) * double(ceilDiv(p.n, s.bm()));
+  // Nobody knows how many items experts make: half a round is lost on average, and all of a second one that few need.
+  const double shares = items / double(gpu.clusters(s.split)), rounds = !p.grouped ? std::ceil(shares) : shares <= 1 ? 1 : std::max(shares + 0.5, 2.0), stages = double(p.k) / double(s.split * s.bk);
   const double stage = (double(units(p, s)) * unitClocks(p, s) + kStageClocks) / gpu.clock, bytes = double(stageBytes(p, s));
   const double item = stages * std::max({stage, (kLatency + 2 * stage) / double(s.stages), bytes / kSmLoad});
-  const double memory = double(p.active() * p.weights * p.n) * double(p.k) * (p.wGrouped ? 0.53125 : 0.5) / kMemory;
-  const double l2 = double(items) * double(s.split) * stages * bytes / gpu.l2;
+  const double memory = (p.grouped ? drawnExperts(p) : 1) * double(p.weights * p.n) * double(p.k) * (p.wGrouped ? 0.53125 : 0.5) / kMemory;
+  const double l2 = items * double(s.split) * stages * bytes / gpu.l2;
   const double columns = double(p.weights * s.columns());
+  // Experts' blocks end one behind the other, by part of an item's way from memory.
+  const double uneven = p.grouped ? 0.09 * stages * bytes * double(gpu.sms) / kMemory : 0;
   const double exchange = s.split > 1 ? kMeet + rounds * double(p.weights * s.tokens) * kPush : 0;
   const double work = std::max({rounds * item, l2});
-  return kStart + std::pow(std::pow(memory, 4) + std::pow(work, 4), 0.25) + rounds * (kItemEnd + columns * kStore) + exchange;
+  return kStart + std::pow(std::pow(memory, 4) + std::pow(work, 4), 0.25) + rounds * (kItemEnd + columns * kStore) + exchange + uneven;
 }
 
 /// Warpgroups, K of a stage and stages for a token tile and a split; `warpgroups` 0 when nothing fits.
@@ -62,7 +66,7 @@ static ColsSchedule complete(const Int4Shape &p, int64_t split, int64_t tokens, 
     for (int64_t bk : {512, 256, 128}) {
       ColsSchedule s;
       s.warpgroups = warpgroups, s.tokens = tokens, s.split = split, s.bk = bk;
-      if (padded % bk || units(p, s) > 8 || registers(p, s) > registersOf(warpgroups) || (split > 1 && bk > 128 && padded % (split * bk)) || padded / bk < split)
+      if (padded % bk || units(p, s) > (p.rows <= 8 ? 8 : 4) /* 32 rows of gate and up: 78 us with 8, 70 with 4 */ || registers(p, s) > registersOf(warpgroups) || (split > 1 && bk > 128 && padded % (split * bk)) || padded / bk < split)
         continue;
       if (p.pairs && (warpgroups == 1 || s.columns() % 8))
         continue;
