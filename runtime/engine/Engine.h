@@ -102,6 +102,10 @@ public:
   Stats stats() const;
   EngineSnapshot snapshot() const;
 
+  /// For checks from outside.
+  const Scheduler &requests() const { return scheduler; }
+  const BlockManager &pages() const { return blocks; }
+
 private:
   class Scoring;
 

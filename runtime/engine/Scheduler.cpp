@@ -120,6 +120,7 @@ void Scheduler::preempt(Generation &generation) {
   generation.sequence.cached = 0;
   generation.block = 0;
   generation.blocks = 0;
+  ++generation.preemptions;
   ++preempted;
   auto at = std::find_if(running.begin(), running.end(), [&](const auto &g) { return g.get() == &generation; });
   insert(waiting, std::move(*at));

@@ -48,6 +48,7 @@ struct Generation {
   double order = 0; ///< lower comes first; equal ones by id
   std::optional<FinishReason> finished;
   bool started = false;
+  int64_t preemptions = 0; ///< times it gave its pages back
   int inFlight = 0; ///< steps on the device that have rows of it
   PromptLogprobs promptLogprobs; ///< those that are known, kept until all are
   BlockId block = 0;             ///< the last published one of its pages
@@ -96,6 +97,14 @@ public:
 
   /// Removes finished requests, frees their pages and returns them.
   std::vector<std::unique_ptr<Generation>> retire();
+
+  /// For checks from outside: fn(generation, whether it runs) for each.
+  template <typename Fn> void forEach(Fn fn) const {
+    for (const std::unique_ptr<Generation> &g : running)
+      fn(*g, true);
+    for (const std::unique_ptr<Generation> &g : waiting)
+      fn(*g, false);
+  }
 
 private:
   using List = std::vector<std::unique_ptr<Generation>>;
