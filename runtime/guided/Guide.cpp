@@ -109,11 +109,12 @@ void GuidedConstraint::mask(float *logits, int64_t vocab) {
   std::lock_guard lock(guide->lock());
   if (thinking)
     return maskThinking(logits, vocab);
+  // An end id can be a token with bytes (a client's own): as text it would cut the value.
+  bool mayEnd = ended || guide->complete(position);
   std::vector<std::pair<int32_t, float>> ends;
-  if (ended || guide->complete(position))
-    for (int32_t id : endIds)
-      if (id >= 0 && id < vocab)
-        ends.push_back({id, logits[id]});
+  for (int32_t id : endIds)
+    if (id >= 0 && id < vocab)
+      ends.push_back({id, mayEnd ? logits[id] : kForbidden});
   static const Mask none;
   const Mask &mask = ended ? none : guide->allowed(position);
   for (int64_t first = 0; first < vocab; first += 64) {

@@ -55,7 +55,7 @@ private:
   std::mutex mutex;
 };
 
-/// The mask for one answer. `endIds` are allowed when, and only when, the text is complete.
+/// The mask for one answer. `endIds` are allowed when, and only when, the text is complete; also those that have text.
 class GuidedConstraint : public TokenConstraint {
 public:
   /// With `reasoning` the answer begins behind "</think>": until then only end ids are forbidden.

@@ -50,6 +50,23 @@ TEST(Guide, EndIsAllowedExactlyWhenComplete) {
   EXPECT_FALSE(std::isfinite(logits['{']));
 }
 
+TEST(Guide, EndIdsWithTextDoNotCutAValue) {
+  GuidedConstraint constraint(guideOf(R"({"type": "string"})"), {testEnd(), 'x'});
+  std::vector<float> logits(size_t(testVocabulary()->size()), 2.0f);
+  for (int32_t id : {'"', 'y'}) {
+    constraint.accept(id);
+    logits.assign(logits.size(), 2.0f);
+    constraint.mask(logits.data(), int64_t(logits.size()));
+    EXPECT_FALSE(std::isfinite(logits['x'])) << "would end inside the string";
+    EXPECT_TRUE(std::isfinite(logits['y']));
+  }
+  constraint.accept('"');
+  logits.assign(logits.size(), 2.0f);
+  constraint.mask(logits.data(), int64_t(logits.size()));
+  EXPECT_TRUE(std::isfinite(logits['x']) && std::isfinite(logits[size_t(testEnd())]));
+  EXPECT_FALSE(std::isfinite(logits['y']));
+}
+
 int32_t idOf(const std::string &token) {
   auto tokens = testTokens();
   return int32_t(std::find(tokens.rbegin(), tokens.rend(), token).base() - tokens.begin()) - 1;
