@@ -5,6 +5,7 @@ set -euo pipefail
 
 packages=(
   clang-22 llvm-22-dev libmlir-22-dev mlir-22-tools         # compiler, and what the project is built on
+  libclang-rt-22-dev                                       # sanitizers and libFuzzer
   lld-22                                                   # links the build, and each code variant when compile-model runs
   cmake ninja-build ccache                                 # build
   nlohmann-json3-dev libcli11-dev libonig-dev libxxhash-dev # JSON, flags, the tokenizer's regex engine, hashes

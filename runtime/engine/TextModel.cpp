@@ -31,6 +31,13 @@ Result<TextModel> TextModel::load(const Artifact &artifact) {
   return model;
 }
 
+TextModel TextModel::create(text::Tokenizer tokenizer, text::TokenizerConfig config) {
+  TextModel model;
+  model.tokens.emplace(std::move(tokenizer));
+  model.config = std::move(config);
+  return model;
+}
+
 std::optional<int32_t> TextModel::bosId() const {
   std::optional<std::string> bos = config.bosToken();
   std::optional<int32_t> id = tokens && bos ? tokens->tokenToId(*bos) : std::nullopt;

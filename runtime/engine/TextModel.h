@@ -21,6 +21,9 @@ public:
   /// files that are there but damaged.
   static Result<TextModel> load(const Artifact &artifact);
 
+  /// Of a tokenizer that is loaded already.
+  static TextModel create(text::Tokenizer tokenizer, text::TokenizerConfig config);
+
   /// nullptr when the artifact has none.
   const text::Tokenizer *tokenizer() const { return tokens ? &*tokens : nullptr; }
 
