@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Measures dsv3-serve on this machine's CPU with the example model, by dsv3-bench serve.
 
     bench/serving.py measure [--artifact OUT] [--runs 3] [--only schedule]   writes bench/results/serving-cpu.json
