@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ANCHORS = os.path.relpath(os.path.join(ROOT, "bench", "anchors", "h200.csv"))  # it stands in the results
 LISTS = ("sanitize", "small", "buckets", "rows", "sample", "dense", "dense-fp8", "dense-int8", "dense-int4", "experts", "experts-fp8", "experts-int8",
-         "experts-int4", "decode", "decode-batch", "prefill")
+         "experts-int4", "decode", "decode-batch", "decode-fp8", "prefill")
 CHECKED_ONLY = ("sanitize", "small", "buckets")
 
 
@@ -30,7 +30,7 @@ def build(args):
     failed = []
     for name in args.lists:
         shapes = os.path.join(HERE, name.replace("-batch", "") + ".json")
-        rule = "run" if name == "decode" else "batch"
+        rule = "run" if name in ("decode", "decode-fp8") else "batch"
         command = [tool(args, "compile-model"), "kernels", shapes, "-o", os.path.join(args.packs, name), "--force", "--determinism", rule]
         if subprocess.run(command + (["--keep-going"] if args.keep_going else [])).returncode:
             failed.append(name)

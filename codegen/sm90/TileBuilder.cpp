@@ -213,7 +213,14 @@ void TileBuilder::copy(Value source, ArrayRef<Num> at, Value dest, tile::Hint hi
   tile::CopyOp::create(b, source, fold(at), dest, onSlot, hint);
 }
 
-Value TileBuilder::load(Value source, Type type, bool trans) { return tile::LoadOp::create(b, type, source, trans); }
+Value TileBuilder::loadPaired(Value source, int64_t column, Type type) {
+  return tile::LoadOp::create(b, type, source, /*trans=*/false, b.getI64IntegerAttr(column));
+}
+void TileBuilder::writePaired(Value value, Value dest, ArrayRef<Num> at, Value rows) {
+  auto write = tile::WriteOp::create(b, value, dest, fold(at), rows, Value(), /*trans=*/true, Value());
+  write.setPaired(true);
+}
+Value TileBuilder::load(Value source, Type type, bool trans) { return tile::LoadOp::create(b, type, source, trans, /*paired=*/IntegerAttr()); }
 void TileBuilder::store(Value frag, Value dest) { tile::StoreOp::create(b, frag, dest, false); }
 void TileBuilder::zero(Value dest, Num from, Num to) { tile::ZeroOp::create(b, dest, fold(from), fold(to)); }
 Value TileBuilder::put(Value source, Value tma, ArrayRef<Num> at) { return tile::PutOp::create(b, source, tma, fold(at)); }

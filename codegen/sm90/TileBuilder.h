@@ -110,12 +110,16 @@ public:
   Value view(tile::BufType type, Value source, llvm::ArrayRef<Num> at);
   void copy(Value source, llvm::ArrayRef<Num> at, Value dest, tile::Hint hint = tile::Hint::Normal, Value onSlot = {});
   Value load(Value source, Type type, bool trans = false);
+  /// 64 columns of 8 bits from `column` on as rows, in the order that `writePaired` undoes.
+  Value loadPaired(Value source, int64_t column, Type type);
   void store(Value frag, Value dest);
   void zero(Value dest, Num from, Num to);
   Value put(Value source, Value tma, llvm::ArrayRef<Num> at);
   Value read(Value source, llvm::ArrayRef<Num> at, Type type, Value rows = {}, Value cols = {}, bool trans = false);
   /// Rows and columns count from `at`; null: all exist.
   void write(Value value, Value dest, llvm::ArrayRef<Num> at, Value rows = {}, Value cols = {}, bool trans = false, Value via = {});
+  /// Of products with what `loadPaired` gave: transposed, rows in order again.
+  void writePaired(Value value, Value dest, llvm::ArrayRef<Num> at, Value rows = {});
   /// Number `index` of the step's scalars, DSV3_SCALAR_*.
   Value count(Value scalars, int64_t index);
 

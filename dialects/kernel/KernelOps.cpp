@@ -240,6 +240,21 @@ LogicalResult KvAppendOp::verify() {
   return success();
 }
 
+static LogicalResult expectRows(Operation *op, StringRef name, Value rows, ir::KvType kv) {
+  RankedTensorType type = tensor(rows);
+  int64_t width = kv.getLatent() + kv.getRope();
+  if (type.getRank() != 3 || type.getDimSize(1) != kv.getPage() || type.getDimSize(2) != width || type.getElementType() != kv.getElem())
+    return op->emitOpError() << "expected " << name << " [KB, " << kv.getPage() << ", " << width << "] of " << kv.getElem() << ", got " << type;
+  return success();
+}
+
+LogicalResult KvRowsOp::verify() {
+  auto kv = getKv().getType();
+  if (!kv.getScheme())
+    return emitOpError() << "expected a cache whose latent is stored as codes, got " << kv;
+  return success(succeeded(expectLayer(*this, kv, getLayer())) && succeeded(expectRows(*this, "out", getOut(), kv)));
+}
+
 LogicalResult KvExpandOp::verify() {
   auto kv = getKv().getType();
   if (getKeysOut().getType() != getKeys().getType() || getValuesOut().getType() != getValues().getType())
@@ -250,6 +265,8 @@ LogicalResult KvExpandOp::verify() {
       failed(expectDim(*this, "values_out", getValuesOut(), 1, "w_k", getWK(), 0)) ||
       failed(expectDim(*this, "values_out", getValuesOut(), 3, "w_v", getWV(), 1)) ||
       failed(expectDim(*this, "values_out", getValuesOut(), 0, "keys_out", getKeysOut(), 0)))
+    return failure();
+  if (getRows() && (failed(expectRows(*this, "rows", getRows(), kv)) || failed(expectDim(*this, "rows", getRows(), 0, "keys_out", getKeysOut(), 0))))
     return failure();
   int64_t lanes = tensor(getWK()).getDimSize(1) + kv.getRope(), lane = getKeyRows() ? 3 : 2;
   if (tensor(getKeysOut()).getDimSize(lane) != lanes)
@@ -321,7 +338,7 @@ LogicalResult AttnSplitOp::verify() {
       getLseOut().getType() != getLse().getType())
     return emitOpError() << "expected results of the destinations' types";
   if (failed(expectLayer(*this, kv, getLayer())) || failed(expectRank(*this, "q_latent", getQLatent(), 3)) ||
-      failed(expectRank(*this, "q_rope", getQRope(), 3)) || failed(expectSame(*this, "q_latent", getQLatent(), "out", getOut())) ||
+      failed(expectRank(*this, "q_rope", getQRope(), 3)) || failed(expectRank(*this, "out", getOut(), 3)) ||
       failed(expectDim(*this, "q_rope", getQRope(), 1, "q_latent", getQLatent(), 1)) || failed(expectItems(*this, "items", getItems())) ||
       failed(expectI32(*this, "parts", getParts(), 1)) || failed(expectF32(*this, "partial_out", getPartialOut(), 3)) ||
       failed(expectF32(*this, "lse_out", getLseOut(), 2)) ||
@@ -330,6 +347,11 @@ LogicalResult AttnSplitOp::verify() {
       failed(expectDim(*this, "lse_out", getLseOut(), 0, "partial_out", getPartialOut(), 0)) ||
       failed(expectDim(*this, "lse_out", getLseOut(), 1, "partial_out", getPartialOut(), 1)))
     return failure();
+  RankedTensorType q = tensor(getQLatent()), out = tensor(getOut());
+  if (q.getShape() != out.getShape() || q.getElementType() != out.getElementType())
+    return emitOpError() << "expected out of q_latent's shape and element type, got " << out << " for " << q;
+  if (bool(ir::getScheme(q)) != bool(kv.getScheme()))
+    return emitOpError() << "expected q_latent quantised if and only if the cache's latent is, got " << q << " and " << kv;
   if (tensor(getQLatent()).getDimSize(2) != kv.getLatent() || tensor(getQRope()).getDimSize(2) != kv.getRope())
     return emitOpError() << "expected queries of " << kv.getLatent() << " and " << kv.getRope() << " lanes (the cache's row)";
   return success();

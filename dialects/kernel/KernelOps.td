@@ -202,17 +202,29 @@ def Kernel_KvAppendOp : Kernel_LaunchOp<"kv_append", [AllTypesMatch<["kv", "resu
   let assemblyFormat = "`ins` `(` $kv_a `,` $gamma `,` $table `,` $seq `:` type($kv_a) `,` type($gamma) `,` type($table) `)` `outs` `(` $kv `[` $layer `]` `:` type($kv) `)` `eps` custom<F64>($eps) $rope" # tail;
 }
 
+def Kernel_KvRowsOp : Kernel_LaunchOp<"kv_rows", [AllTypesMatch<["out", "result"]>]> {
+  let summary = "The cached rows of a step's key blocks as numbers";
+  let description = [{
+    Of a cache whose latent is stored as codes, [KB, 64, latent + rope] in the order of the step's key blocks: code * scale
+    rounded to the cache's element type, then the rotated key; zero past the context. For kernels that multiply numbers.
+  }];
+  let arguments = !con((ins Dsv3_KvType:$kv, Dsv3_SeqType:$seq, AnyRankedTensor:$out, I64Attr:$layer), common);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`ins` `(` $kv `[` $layer `]` `,` $seq `:` type($kv) `)` `outs` `(` $out `:` type($out) `)`" # tail;
+}
+
 def Kernel_KvExpandOp : Kernel_LaunchOp<"kv_expand"> {
   let summary = "Keys and values of every head from cached rows, for the step's key blocks";
   let description = [{
     w_k [H, nope, latent], w_v [H, v, latent]. For key block b of the step's list (64 keys of one sequence):
     keys [KB, H, nope + rope, 64] (transposed: a row per lane), or with `key_rows` [KB, H, 64, nope + rope] (a row
-    per key); values [KB, H, 64, v]. Rounded to the destinations' element type. Rows past the context are zero.
+    per key); values [KB, H, 64, v]. Rounded to the destinations' element type. Rows past the context are zero. `rows`: the
+    same cached rows from kv_rows, for kernels that do not read codes.
   }];
   let arguments = !con((ins Dsv3_KvType:$kv, AnyRankedTensor:$w_k, AnyRankedTensor:$w_v, Dsv3_SeqType:$seq,
-                            AnyRankedTensor:$keys_out, AnyRankedTensor:$values_out, I64Attr:$layer, UnitAttr:$key_rows), common);
+                            Optional<AnyRankedTensor>:$rows, AnyRankedTensor:$keys_out, AnyRankedTensor:$values_out, I64Attr:$layer, UnitAttr:$key_rows), common);
   let results = (outs AnyRankedTensor:$keys, AnyRankedTensor:$values);
-  let assemblyFormat = "`ins` `(` $kv `[` $layer `]` `,` $w_k `,` $w_v `,` $seq `:` type($kv) `,` type($w_k) `,` type($w_v) `)` `outs` `(` $keys_out `,` $values_out `:` type($keys_out) `,` type($values_out) `)` (`key_rows` $key_rows^)?" # tail # " `->` type($keys) `,` type($values)";
+  let assemblyFormat = "`ins` `(` $kv `[` $layer `]` `,` $w_k `,` $w_v `,` $seq `:` type($kv) `,` type($w_k) `,` type($w_v) `)` (`rows` `(` $rows^ `:` type($rows) `)`)? `outs` `(` $keys_out `,` $values_out `:` type($keys_out) `,` type($values_out) `)` (`key_rows` $key_rows^)?" # tail # " `->` type($keys) `,` type($values)";
 }
 
 def Kernel_AttnPrefillOp : Kernel_LaunchOp<"attn_prefill", [AllTypesMatch<["out", "result"]>]> {
@@ -261,7 +273,8 @@ def Kernel_AttnPlanOp : Kernel_LaunchOp<"attn_plan"> {
 def Kernel_AttnSplitOp : Kernel_LaunchOp<"attn_split"> {
   let summary = "attn_decode over the items of a plan";
   let description = [{
-    q_latent [T, H, latent], q_rope [T, H, rope] (a view). An item that is a whole sequence writes its row of `out`
+    q_latent [T, H, latent], quantised row by row where the cache's latent is stored as codes: then codes meet codes, and
+    scales multiply their product; q_rope [T, H, rope] (a view). An item that is a whole sequence writes its row of `out`
     [T, H, latent]; any other writes row `slot` of `partial` [NSLOTS, H, latent] f32, the result normalised over the
     item's own keys, and of `lse` [NSLOTS, H] f32: log2 of the sum of 2^(score * scale * log2(e)) over them. Rows of
     `out` of sequences that were cut are left for attn_combine. Online softmax as attn_prefill.

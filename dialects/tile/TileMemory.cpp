@@ -195,7 +195,24 @@ LogicalResult verifyAccess(Operation *op, BufType buf, Type value, bool trans) {
   return success();
 }
 
-LogicalResult LoadOp::verify() { return verifyAccess(*this, getSource().getType(), getResult().getType(), getTrans()); }
+/// Columns of 8-bit elements whose rows are 16-byte words wherever 16 columns begin.
+static LogicalResult verifyPaired(LoadOp op, int64_t from) {
+  BufType buf = op.getSource().getType();
+  auto tensor = dyn_cast<RankedTensorType>(op.getResult().getType());
+  bool legal = tensor && getFrag(tensor).getKind() == FragKind::Acc && tensor.getElementType() == buf.getElement() && buf.getElementBits() == 8 &&
+               !op.getTrans() && buf.getRank() == 2 && tensor.getDimSize(1) == buf.getShape()[0] && buf.getShape()[0] % 32 == 0 &&
+               buf.getLayout().getKind() == SmemKind::Sw128;
+  if (!legal || from < 0 || from % 16 || from + 64 > buf.getShape()[1])
+    return op.emitOpError() << "T30: expected `paired` columns from a multiple of 16 inside a buffer in sw128 of 32, 64, ... rows of 8 bits, as acc, got "
+                            << from << " of " << buf << " to " << op.getResult().getType();
+  return success();
+}
+
+LogicalResult LoadOp::verify() {
+  if (getPaired())
+    return verifyPaired(*this, *getPaired());
+  return verifyAccess(*this, getSource().getType(), getResult().getType(), getTrans());
+}
 LogicalResult StoreOp::verify() { return verifyAccess(*this, getDest().getType(), getValue().getType(), getTrans()); }
 
 LogicalResult ZeroOp::verify() {
@@ -237,6 +254,11 @@ LogicalResult ReadOp::verify() {
 LogicalResult WriteOp::verify() {
   if (failed(verifyGlobal(*this, getDest().getType(), getValue().getType(), getCoords(), getPlace(), getRows() || getCols(), bool(getRows()), getTrans())))
     return failure();
+  if (getPaired()) {
+    auto tensor = dyn_cast<RankedTensorType>(getValue().getType());
+    if (!tensor || tensor.getRank() != 2 || getFrag(tensor).getKind() != FragKind::Acc || tensor.getElementTypeBitWidth() < 16 || !getTrans() || getVia() || getCols())
+      return emitOpError() << "expected `paired` with `trans` alone, of an acc fragment of 16 or 32 bits, got " << getValue().getType();
+  }
   if (!getVia())
     return success();
   BufType via = getVia().getType();

@@ -55,10 +55,14 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
     `%f = load %b : !B -> !F`: shapes are equal (T30; a column or row vector has one dim), elements too. A buffer of one element
     loads as a scalar. `trans`: the fragment is the buffer's transpose; one of one dim lies along the second last dim of a buffer
     whose last one is 1.
+
+    `paired 128`: 64 columns of a buffer of 8-bit elements from column 128 on, transposed, their order changed within
+    each 16: row r of the `acc` fragment is column 2r, row r + 8 column 2r + 1 (r < 8). That is what a transposing load of
+    16-bit pairs and one permutation of bytes give; `write ... paired` puts them back in order.
   }];
-  let arguments = (ins Tile_Buf:$source, UnitAttr:$trans);
+  let arguments = (ins Tile_Buf:$source, UnitAttr:$trans, OptionalAttr<I64Attr>:$paired);
   let results = (outs Tile_FragOrUniform:$result);
-  let assemblyFormat = "$source (`trans` $trans^)? attr-dict `:` qualified(type($source)) `->` qualified(type($result))";
+  let assemblyFormat = "$source (`trans` $trans^)? (`paired` $paired^)? attr-dict `:` qualified(type($source)) `->` qualified(type($result))";
 }
 
 def Tile_StoreOp : Tile_Op<"store"> {
@@ -114,12 +118,13 @@ def Tile_WriteOp : Tile_Op<"write", [AttrSizedOperandSegments]> {
   let description = [{
     `write %f, %g[%i, %j] trans rows(%n) cols(%m) via %s : !F, !G, !S`. Dims, `trans`, `rows` and `cols` as in `read`; what does not
     exist is not written. `via`: restaged through this buffer for 16-byte stores, each warp using its own quarter (T32): dim 0
-    is 4 times the role's warpgroups. A scalar is written by one thread of the role.
+    is 4 times the role's warpgroups. A scalar is written by one thread of the role. `paired` (with `trans`, of an `acc`
+    fragment of 16 or 32 bits): rows r and r + 8 of each 16 are columns 2r and 2r + 1 of the tensor's last dim.
   }];
   let arguments = (ins Tile_FragOrUniform:$value, Tile_Gmem:$dest, Variadic<I32>:$coords, DenseI64ArrayAttr:$place, Optional<I32>:$rows, Optional<I32>:$cols,
-                       Optional<Tile_Buf>:$via, UnitAttr:$trans);
+                       Optional<Tile_Buf>:$via, UnitAttr:$trans, UnitAttr:$paired);
   let assemblyFormat = [{
-    $value `,` $dest `` custom<Coords>($coords, $place) (`trans` $trans^)? (`rows` `(` $rows^ `)`)? (`cols` `(` $cols^ `)`)? (`via` $via^ `:` qualified(type($via)))?
+    $value `,` $dest `` custom<Coords>($coords, $place) (`trans` $trans^)? (`paired` $paired^)? (`rows` `(` $rows^ `)`)? (`cols` `(` $cols^ `)`)? (`via` $via^ `:` qualified(type($via)))?
     attr-dict `:` qualified(type($value)) `,` qualified(type($dest))
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$dest, "::llvm::ArrayRef<::mlir::OpFoldResult>":$coords,

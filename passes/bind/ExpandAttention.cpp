@@ -94,6 +94,18 @@ private:
                                          split, bind::unbound, bind::unscheduled, b.getStringAttr("attn_plan"));
   }
 
+  /// Where the cache's latent is stored as codes, the query's becomes codes too: in E4M3, a scale per head.
+  Value queryOf(kernel::AttnDecodeOp decode, OpBuilder &b) {
+    if (!decode.getKv().getType().getScheme())
+      return decode.getQLatent();
+    RankedTensorType q = bind::tensorType(decode.getQLatent());
+    auto scheme = ir::BlockedAttr::get(&getContext(), Float8E4M3FNType::get(&getContext()), {1, ShapedType::kDynamic}, b.getF32Type(), false);
+    auto type = RankedTensorType::get(q.getShape(), q.getElementType(), scheme);
+    return kernel::QuantizeOp::create(b, decode.getLoc(), type, decode.getQLatent(), kernel::EmptyOp::create(b, decode.getLoc(), type), bind::unbound,
+                                      bind::unscheduled, b.getStringAttr(siblingSite(decode.getSite(), "q_quant")))
+        .getResult();
+  }
+
   LogicalResult split(kernel::AttnDecodeOp decode, Plan &plan) {
     RankedTensorType q = bind::tensorType(decode.getQLatent());
     if (!plan.op)
@@ -105,7 +117,7 @@ private:
     auto partial = RankedTensorType::get({plan.slots, plan.heads, q.getDimSize(2)}, b.getF32Type());
     auto lse = RankedTensorType::get({plan.slots, plan.heads}, b.getF32Type());
     auto split = kernel::AttnSplitOp::create(
-        b, loc, decode.getType(), partial, lse, decode.getQLatent(), decode.getQRope(), decode.getKv(), decode.getSeq(), plan.op.getItems(),
+        b, loc, decode.getType(), partial, lse, queryOf(decode, b), decode.getQRope(), decode.getKv(), decode.getSeq(), plan.op.getItems(),
         plan.op.getParts(), decode.getOut(), kernel::EmptyOp::create(b, loc, partial), kernel::EmptyOp::create(b, loc, lse),
         decode.getLayerAttr(), decode.getScaleAttr(), bind::unbound, bind::unscheduled, decode.getSiteAttr());
     auto combine = kernel::AttnCombineOp::create(b, loc, decode.getType(), split.getPartial(), split.getLse(), plan.op.getSplits(),
@@ -126,9 +138,16 @@ private:
     auto type = RankedTensorType::get({old.getDimSize(0), old.getDimSize(1), old.getDimSize(3), old.getDimSize(2)}, old.getElementType());
     OpBuilder b(expand);
     auto unit = b.getUnitAttr();
-    Value keys = kernel::EmptyOp::create(b, expand.getLoc(), type);
+    Value keys = kernel::EmptyOp::create(b, expand.getLoc(), type), rows;
+    if (ir::KvType kv = expand.getKv().getType(); kv.getScheme()) {
+      auto rowsType = RankedTensorType::get({old.getDimSize(0), kv.getPage(), kv.getLatent() + kv.getRope()}, kv.getElem());
+      rows = kernel::KvRowsOp::create(b, expand.getLoc(), rowsType, expand.getKv(), expand.getSeq(),
+                                      kernel::EmptyOp::create(b, expand.getLoc(), rowsType), expand.getLayerAttr(), bind::unbound,
+                                      bind::unscheduled, b.getStringAttr(siblingSite(expand.getSite(), "kv_rows")))
+                 .getResult();
+    }
     auto turned = kernel::KvExpandOp::create(b, expand.getLoc(), type, expand.getValues().getType(), expand.getKv(), expand.getWK(),
-                                             expand.getWV(), expand.getSeq(), keys, expand.getValuesOut(), expand.getLayerAttr(), unit,
+                                             expand.getWV(), expand.getSeq(), rows, keys, expand.getValuesOut(), expand.getLayerAttr(), unit,
                                              bind::unbound, bind::unscheduled, expand.getSiteAttr());
     for (Operation *user : expand.getKeys().getUsers())
       cast<kernel::AttnPrefillOp>(user).setKeyRows(true);

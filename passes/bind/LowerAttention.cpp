@@ -131,7 +131,7 @@ LogicalResult lower(ir::MlaAttentionOp op, Lowering &l) {
   int64_t heads = q.getDimSize(1), blocks = l.capacities.kblocks;
   Value keys = l.empty(loc, {blocks, heads, q.getDimSize(2), block}, q.getElementType());
   Value values = l.empty(loc, {blocks, heads, block, y.getDimSize(2)}, q.getElementType());
-  auto expand = kernel::KvExpandOp::create(l.b, loc, keys.getType(), values.getType(), op.getKv(), w->key, w->value, op.getSeq(), keys, values,
+  auto expand = kernel::KvExpandOp::create(l.b, loc, keys.getType(), values.getType(), op.getKv(), w->key, w->value, op.getSeq(), /*rows=*/Value(), keys, values,
                                            op.getLayerAttr(), /*key_rows=*/UnitAttr(), unbound, unscheduled,
                                            l.b.getStringAttr(siblingSite(op.getSite(), "kv_expand")));
   Value out = l.empty(loc, y);

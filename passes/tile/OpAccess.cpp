@@ -9,6 +9,8 @@ std::vector<WarpAccess> accesses(Operation *op, BufType buf) {
   const SmemLayout layout = buf.getSmem();
   auto fragment = [](Type type) { return getFrag(type).fragmentOf(cast<RankedTensorType>(type).getShape()); };
   if (auto load = dyn_cast<LoadOp>(op)) {
+    if (load.getPaired())
+      return pairedOf(layout, *load.getPaired());
     if (!isFragment(load.getResult().getType()))
       return {WarpAccess()}; // one element for all lanes
     return accessesOf(fragment(load.getResult().getType()), buf.getElementBits(), layout, load.getTrans(), false);

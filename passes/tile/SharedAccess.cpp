@@ -110,6 +110,18 @@ std::vector<WarpAccess> accessesOf(const Fragment &fragment, unsigned elementBit
   });
 }
 
+std::vector<WarpAccess> pairedOf(const SmemLayout &layout, int64_t column) {
+  std::vector<WarpAccess> out;
+  for (int64_t warp = 0; warp < 4; ++warp)
+    for (int64_t row = 0; row < layout.shape()[0]; row += 32) {
+      WarpAccess access{SmemInstruction::Matrix4, {}};
+      for (int64_t lane = 0; lane < 32; ++lane)
+        access.address[lane] = layout.byte({row + lane, column + 16 * warp});
+      out.push_back(access);
+    }
+  return out;
+}
+
 std::vector<WarpAccess> restagingOf(int64_t columns, const SmemLayout &layout, bool trans) {
   auto at = [&](int64_t warp, int64_t row, int64_t column) { return layout.byte({warp, row, column}); };
   std::vector<WarpAccess> out = matrices(columns, trans, at);

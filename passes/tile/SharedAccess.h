@@ -24,6 +24,9 @@ struct WarpAccess {
 /// `trans`: the buffer holds the fragment's transpose. Of threads that hold the same value the first one stores.
 std::vector<WarpAccess> accessesOf(const Fragment &fragment, unsigned elementBits, const SmemLayout &layout, bool trans, bool store);
 
+/// `load ... paired`: 64 columns of 8 bits from `column` on, by transposing loads of 32 rows.
+std::vector<WarpAccess> pairedOf(const SmemLayout &layout, int64_t column);
+
 /// Stores and 16-byte reloads of a `write` that is restaged through a buffer [warps, rows, columns] of 16-bit elements:
 /// 16 x columns of the fragment per warp, or its transpose.
 std::vector<WarpAccess> restagingOf(int64_t columns, const SmemLayout &layout, bool trans);

@@ -236,14 +236,18 @@ Result<std::unique_ptr<CudaDevice::Bound>> CudaDevice::bind(const dsv3_grid_laun
 }
 
 Result<TensorMapImage> CudaDevice::encode(const dsv3_tensor_map &map, const dsv3_ref &ref) const {
-  static constexpr int types[] = {0 /*u8*/, 9 /*bf16*/, 7 /*f32*/, 3 /*i32*/}; // by DSV3_MAP_*
+  static constexpr int types[] = {0 /*u8*/, 9 /*bf16*/, 7 /*f32*/, 3 /*i32*/}, bytes[] = {1, 2, 4, 4}; // by DSV3_MAP_*
   constexpr int noInterleave = 0, promoteTo256Bytes = 3, fillZeros = 0;
   uint64_t dims[DSV3_MAP_MAX_RANK];
   unsigned steps[DSV3_MAP_MAX_RANK];
   std::copy(map.dims, map.dims + DSV3_MAP_MAX_RANK, dims);
   std::fill(steps, steps + DSV3_MAP_MAX_RANK, 1u);
-  if (uint64_t &last = dims[map.rank - 1]; last == 0)
-    last = (kvBytes - ref.offset) / map.strides[map.rank - 2];
+  if (uint64_t &last = dims[map.rank - 1]; last == 0) { // whole rows or matrices, which may be shorter than the distance between them
+    uint64_t extent = map.dims[0] * bytes[map.elem];
+    for (uint32_t i = 1; i + 1 < map.rank; ++i)
+      extent += (map.dims[i] - 1) * map.strides[i - 1];
+    last = (kvBytes - ref.offset - extent) / map.strides[map.rank - 2] + 1;
+  }
   int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : map.swizzle == 32 ? 1 : 0;
   TensorMapImage image{};
   Status s = gpu->driver().check(gpu->driver().cuTensorMapEncodeTiled(&image, types[map.elem], map.rank, reinterpret_cast<void *>(address(ref)),

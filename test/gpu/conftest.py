@@ -40,6 +40,11 @@ def bf16_experts():
 
 
 @pytest.fixture(scope="session")
+def kv8():
+    return artifact_or_skip("kv8")
+
+
+@pytest.fixture(scope="session")
 def fp8_block():
     return artifact_or_skip("fp8-block")
 

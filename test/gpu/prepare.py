@@ -4,8 +4,8 @@
     test/gpu/prepare.py OUT        # then carry OUT and build/bin to the machine, and there:
     DSV3_GPU=OUT python3 -m pytest test/gpu
 
-OUT gets bf16.dsv3, fp8-block.dsv3, bf16-experts.dsv3 (bf16 that also gives away which experts it chose; it shares the
-weights of bf16.dsv3) and reference.npz:
+OUT gets bf16.dsv3, fp8-block.dsv3, bf16-experts.dsv3 (bf16 that also gives away which experts it chose), kv8.dsv3 (bf16 with a
+cache in FP8; both share the weights of bf16.dsv3) and reference.npz:
 
 - X: for each golden prompt followed by its greedy text the float32 logits of every position (as float16), for one text
   of 4000 tokens those of the last 128; X.kl the divergence of the x86 target's bf16 at these positions, which is what
@@ -74,9 +74,10 @@ def over_best(goldens, name, logits):
 
 
 def compile_artifacts(out):
-    for name, flags in {"bf16": (), "fp8-block": ("--quant=fp8-block",), "bf16-experts": (EXPERTS,)}.items():
+    for name, flags in {"bf16": (), "fp8-block": ("--quant=fp8-block",), "bf16-experts": (EXPERTS,), "kv8": ("--kv-cache-dtype=fp8_e4m3",)}.items():
         tools.compile_model(contract.TINY, os.path.join(out, name + ".dsv3"), "--target=sm_90a", "--force", *SIZES, *flags)
-    share_weights(os.path.join(out, "bf16.dsv3"), os.path.join(out, "bf16-experts.dsv3"))
+    for other in ("bf16-experts", "kv8"):
+        share_weights(os.path.join(out, "bf16.dsv3"), os.path.join(out, other + ".dsv3"))
 
 
 def share_weights(kept, other):

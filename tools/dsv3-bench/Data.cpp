@@ -88,7 +88,7 @@ Result<CaseData> CaseData::make(const Pack &pack, const Case &c, int64_t sets) {
   data.fillStep(0, data.host);
   for (const Buffer &b : c.buffers)
     if (b.role == Role::Cache)
-      data.host.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = data.cachePages() * kPage * b.shape[3] * int64_t(byteSize(b.elem));
+      data.host.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = data.cachePages() * b.pageBytes();
   return data;
 }
 
@@ -210,27 +210,47 @@ std::vector<uint8_t> CaseData::fillStep(int64_t set, dsv3_step_host &scalars) co
   return memory;
 }
 
-double CaseData::cached(const Buffer &buffer, int64_t page, int64_t slot, int64_t lane) const {
+void CaseData::cachedRow(const Buffer &buffer, int64_t page, int64_t slot, double *row, uint8_t *codes, float *scale) const {
   static const Normal numbers(DType::BF16, 0, 1);
   int64_t width = buffer.shape[3];
-  return numbers.value(seedOf("kv"), uint64_t((page * kPage + slot) * width + lane));
+  for (int64_t lane = 0; lane < width; ++lane)
+    row[lane] = numbers.value(seedOf("kv"), uint64_t((page * kPage + slot) * width + lane));
+  if (!buffer.latent)
+    return;
+  const bool e5m2 = buffer.codes == DType::F8E5M2;
+  float most = 0;
+  for (int64_t i = 0; i < buffer.latent; ++i)
+    most = std::max(most, std::abs(float(row[i])));
+  const float s = most > 0 ? most / (e5m2 ? 57344.0f : 448.0f) : 1.0f;
+  for (int64_t i = 0; i < buffer.latent; ++i) {
+    uint8_t code = e5m2 ? floatToE5m2(float(row[i]) / s) : floatToE4m3(float(row[i]) / s);
+    row[i] = double(e5m2 ? e5m2ToFloat(code) : e4m3ToFloat(code)) * s;
+    if (codes)
+      codes[i] = code;
+  }
+  if (scale)
+    *scale = s;
 }
 
 /// All layers hold NaN but the case's own, whose rows are those of the sequences.
 std::vector<uint8_t> CaseData::cache(const Buffer &buffer) const {
-  int64_t width = buffer.shape[3], rowBytes = width * int64_t(byteSize(buffer.elem)), layerRows = cachePages() * kPage;
-  std::vector<uint8_t> out(size_t(buffer.shape[0] * layerRows * rowBytes), 0xff);
+  const int64_t width = buffer.shape[3], elem = int64_t(byteSize(buffer.elem)), latent = buffer.latent, rest = width - latent;
+  std::vector<uint8_t> out(size_t(buffer.shape[0] * cachePages() * buffer.pageBytes()), 0xff);
   for (int64_t set = 0; set < setCount; ++set)
     for (size_t s = 0; s < entry.sequences.size(); ++s) {
       int64_t context = entry.sequences[s].past + (c->op == "kv_append" ? 0 : entry.sequences[s].count); // what it appends is not there yet
       parallelFor((context + kPage - 1) / kPage, 4, [&](int64_t begin, int64_t end) {
-        std::vector<float> row(static_cast<size_t>(width));
+        std::vector<double> row(static_cast<size_t>(width));
         for (int64_t p = begin; p < end; ++p)
           for (int64_t slot = 0; slot < std::min(kPage, context - p * kPage); ++slot) {
             int64_t page = pageOf(set, int64_t(s), p);
-            for (int64_t i = 0; i < width; ++i)
-              row[size_t(i)] = float(cached(buffer, page, slot, i));
-            convertFromFloat(buffer.elem, row.data(), row.size(), out.data() + ((layer() * cachePages() + page) * kPage + slot) * rowBytes);
+            uint8_t *at = out.data() + (layer() * cachePages() + page) * buffer.pageBytes();
+            float scale = 0;
+            cachedRow(buffer, page, slot, row.data(), latent ? at + slot * latent : nullptr, &scale);
+            if (latent)
+              std::memcpy(at + kPage * (latent + rest * elem) + slot * 4, &scale, sizeof scale);
+            std::vector<float> plain(row.begin() + latent, row.end());
+            convertFromFloat(buffer.elem, plain.data(), plain.size(), at + kPage * latent + slot * rest * elem);
           }
       });
     }

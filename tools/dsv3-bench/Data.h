@@ -47,8 +47,14 @@ public:
   double input(const Buffer &buffer, int64_t i) const;
   /// Keys that block `block` of the step's list holds: 64, or fewer in a sequence's last one.
   int64_t keysInBlock(int64_t block) const;
-  /// Element `lane` of a cached row that a sequence holds.
-  double cached(const Buffer &cache, int64_t page, int64_t slot, int64_t lane) const;
+  /// A cached row that a sequence holds; a latent stored as codes is code * scale, and both are given where asked for.
+  void cachedRow(const Buffer &cache, int64_t page, int64_t slot, double *row, uint8_t *codes = nullptr, float *scale = nullptr) const;
+  /// Element `lane` of it.
+  double cached(const Buffer &cache, int64_t page, int64_t slot, int64_t lane) const {
+    std::vector<double> row(static_cast<size_t>(cache.shape[3]));
+    cachedRow(cache, page, slot, row.data());
+    return row[size_t(lane)];
+  }
   int64_t layer() const { return entry.json.value("layer", int64_t(0)); }
 
 private:

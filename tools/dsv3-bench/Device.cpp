@@ -111,8 +111,12 @@ Result<cuda::TensorMapImage> Device::encode(const TensorMap &map, uint64_t addre
     return internalError("expected a tensor map of U8, I32, F32 or BF16");
   std::vector<uint64_t> dims(map.dims.begin(), map.dims.end()), strides(map.strides.begin(), map.strides.end());
   std::vector<unsigned> box(map.box.begin(), map.box.end()), steps(map.dims.size(), 1);
-  if (dims.back() == 0)
-    dims.back() = uint64_t(bytes) / (strides.empty() ? byteSize(map.elem) : strides.back());
+  if (dims.back() == 0) { // whole rows or matrices, which may be shorter than the distance between them
+    uint64_t extent = byteSize(map.elem) * (dims.size() > 1 ? dims[0] : 1), step = strides.empty() ? byteSize(map.elem) : strides.back();
+    for (size_t i = 1; i + 1 < dims.size(); ++i)
+      extent += (dims[i] - 1) * strides[i - 1];
+    dims.back() = (uint64_t(bytes) - extent) / step + 1;
+  }
   int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : map.swizzle == 32 ? 1 : 0;
   cuda::TensorMapImage out{};
   TRY(cuTensorMapEncodeTiled, &out, type->second, unsigned(dims.size()), reinterpret_cast<void *>(address), dims.data(), strides.data(), box.data(),

@@ -27,8 +27,7 @@ public:
   reference::Array<double> weight(std::string_view name, int64_t from, int64_t to) const override { return data.weight(name).read(from, to); }
   reference::SeqMeta sequences() const override { return data.sequences(0); }
   void cached(const Buffer &cache, int64_t page, int64_t slot, double *row) const override {
-    for (int64_t lane = 0; lane < cache.shape[3]; ++lane)
-      row[lane] = data.cached(cache, page, slot, lane);
+    data.cachedRow(cache, page, slot, row);
   }
   int64_t layer() const override { return data.layer(); }
   int64_t cachePages() const override { return data.cachePages(); }

@@ -73,7 +73,7 @@ Cost decodeCost(const Case &c, const CaseData &data) {
   const Buffer *q = c.find("q_latent"), *kv = c.find("kv"), *out = c.find("out");
   double heads = double(q->shape[1]), latent = double(q->shape[2]), width = double(kv->shape[3]), rows = double(data.shape().rows);
   double tokens = double(data.cacheTokens());
-  return {tokens * width * double(byteSize(kv->elem)) + rows * heads * (width + latent) * double(byteSize(out->elem)), 2 * tokens * heads * (width + latent)};
+  return {tokens * double(kv->pageBytes()) / 64 + rows * heads * (width + latent) * double(byteSize(out->elem)), 2 * tokens * heads * (width + latent)};
 }
 
 /// Causal: row p reads p + 1 keys. h s^2 (192 + 128) for one new sequence.
@@ -91,7 +91,7 @@ Cost prefillCost(const Case &c, const CaseData &data) {
 Cost expandCost(const Case &c, const CaseData &data) {
   const Buffer *kv = c.find("kv"), *keys = c.find("keys"), *values = c.find("values");
   double tokens = double(data.cacheTokens()), heads = double(keys->shape[1]);
-  Cost cost{tokens * double(kv->shape[3]) * double(byteSize(kv->elem)) +
+  Cost cost{tokens * double(kv->pageBytes()) / 64 +
                 tokens * heads * double(keys->shape[3] + values->shape[3]) * double(byteSize(keys->elem)),
             0};
   for (const Buffer &b : c.buffers)

@@ -33,6 +33,10 @@ OrderedJson write(const Buffer &b) {
                       {"at", b.at},     {"lanes", b.lanes},       {"bytes", b.bytes}};
   if (!b.block.empty())
     json["block"] = b.block;
+  if (b.latent) {
+    json["latent"] = b.latent;
+    json["codes"] = safetensorsName(b.codes);
+  }
   for (const Part &p : b.parts)
     json["parts"].push_back(write(p));
   return json;
@@ -154,6 +158,10 @@ Result<Buffer> readBuffer(const Json &json, const std::string &where) {
   b.lanes = r.number("lanes");
   b.bytes = r.number("bytes");
   b.block = r.numbers("block", false);
+  if (json.is_object() && json.contains("latent")) {
+    b.latent = r.number("latent");
+    b.codes = r.dtype("codes");
+  }
   for (const Json &entry : r.list("parts", false)) {
     Result<Part> part = readPart(entry, where + ".parts[" + std::to_string(b.parts.size()) + "]");
     if (!part)

@@ -42,8 +42,15 @@ struct Buffer {
   int64_t bytes = 0;
   std::vector<Part> parts;    ///< of weights, and of quantised rows
   std::vector<int64_t> block; ///< numbers per scale in the last two dims; empty: plain
+  /// Of a cache: the first `latent` lanes of a row stand as codes, E4M3 or E5M2, with a f32 scale (ir::KvType); 0: plain rows.
+  int64_t latent = 0;
+  DType codes = DType::F8E4M3;
 
   bool isQuantised() const { return !block.empty(); }
+  /// Bytes of a page of 64 cached rows in one layer.
+  int64_t pageBytes() const {
+    return 64 * (latent ? latent + (shape[3] - latent) * int64_t(byteSize(elem)) + 4 : shape[3] * int64_t(byteSize(elem)));
+  }
 };
 
 /// As codegen's tensor maps: innermost dim first; 0 in the outermost dim means as many as the buffer holds.

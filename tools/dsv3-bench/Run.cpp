@@ -48,7 +48,7 @@ private:
       if (b.role == Role::Cache)
         if (Result<ShapeEntry> e = parseShape(c.shape, c.name); e)
           for (const Sequence &s : e->sequences)
-            cached += (s.past + s.count) * b.shape[3] * int64_t(byteSize(b.elem));
+            cached += (s.past + s.count) * b.pageBytes() / 64;
     }
     int64_t cold = weights + cached;
     int64_t sets = cold ? std::clamp<int64_t>(ceilDiv(options.coldBytes, cold), 1, 64) : 1;
@@ -75,7 +75,7 @@ private:
         taken.insert(before.extract(same));
     before.clear();
     for (const Buffer &b : c.buffers) {
-      int64_t bytes = b.role == Role::Cache ? b.shape[0] * data->cachePages() * b.shape[2] * b.shape[3] * int64_t(byteSize(b.elem)) : b.bytes;
+      int64_t bytes = b.role == Role::Cache ? b.shape[0] * data->cachePages() * b.pageBytes() : b.bytes;
       int64_t copies = copiesOf(b, data->sets());
       if (auto same = taken.find(keyOf(b)); same != taken.end()) {
         places.push_back({std::move(same->second), bytes, copies, /*filled=*/true});

@@ -155,6 +155,21 @@ template <typename T> static void eval(kernel::KvAppendOp op, Frame<T> &f) {
   f.set(op.getResult(), f.held(op.getKv()));
 }
 
+/// Rows of the step's key blocks, which are those of its sequences in order.
+template <typename T> static void eval(kernel::KvRowsOp op, Frame<T> &f) {
+  const SeqMeta &seq = f.seq(op.getSeq());
+  const Cache<T> &cache = f.cache(op.getKv());
+  Array<T> out({0, reference::kPageTokens, cache.width()});
+  for (int64_t s = 0; s < seq.seqs(); ++s) {
+    Array<T> rows = f.take(gatherRows(cache, op.getLayer(), seq, s));
+    int64_t blocks = (rows.dim(0) + reference::kPageTokens - 1) / reference::kPageTokens;
+    rows.data.resize(size_t(blocks * reference::kPageTokens * cache.width()));
+    out.shape[0] += blocks;
+    out.data.insert(out.data.end(), rows.data.begin(), rows.data.end());
+  }
+  f.set(op.getResult(), hold<T>(std::move(out)));
+}
+
 template <typename T> static void eval(kernel::KvExpandOp op, Frame<T> &f) {
   ExpandedKeys<T> kv = f.take(expandKeys(f.cache(op.getKv()), op.getLayer(), f.numbers(op.getWK()),
                                          f.numbers(op.getWV()), f.seq(op.getSeq())));
@@ -183,8 +198,9 @@ template <typename T> static void eval(kernel::AttnDecodeOp op, Frame<T> &f) {
 template <typename T> static void eval(kernel::AttnPlanOp, Frame<T> &) {}
 
 template <typename T> static void eval(kernel::AttnSplitOp op, Frame<T> &f) {
+  auto reader = op.getKv().getType().getScheme() ? reference::CacheReader::Codes : reference::CacheReader::Numbers;
   f.set(op.getResult(), latentAttention(f.numbers(op.getQLatent()), f.numbers(op.getQRope()), f.cache(op.getKv()),
-                                        op.getLayer(), f.seq(op.getSeq()), op.getScale().convertToDouble()));
+                                        op.getLayer(), f.seq(op.getSeq()), op.getScale().convertToDouble(), reader));
 }
 
 template <typename T> static void eval(kernel::AttnCombineOp op, Frame<T> &f) { f.set(op.getResult(), f.numbers(op.getOut())); }
@@ -237,7 +253,7 @@ template <typename T> bool evalKernel(mlir::Operation &op, Frame<T> &f) {
   return llvm::TypeSwitch<mlir::Operation *, bool>(&op)
       .template Case<kernel::EmptyOp, kernel::ViewOp, kernel::EmbedOp, kernel::NormOp, kernel::AddNormOp, kernel::AddNormQuantizeOp,
                      kernel::QuantizeOp, kernel::GemmOp, kernel::GatedGemmOp, kernel::BatchedGemmOp, kernel::AddOp, kernel::SwigluOp,
-                     kernel::ConcatOp, kernel::SelectRowsOp, kernel::SampleOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvExpandOp,
+                     kernel::ConcatOp, kernel::SelectRowsOp, kernel::SampleOp, kernel::RopeOp, kernel::KvAppendOp, kernel::KvRowsOp, kernel::KvExpandOp,
                      kernel::AttnPrefillOp, kernel::AttnDecodeOp, kernel::AttnPlanOp, kernel::AttnSplitOp,
                      kernel::AttnCombineOp, kernel::RouteOp, kernel::DispatchOp, kernel::GatherOp,
                      kernel::GroupedGatedGemmOp, kernel::GroupedGemmOp, kernel::CombineOp>([&](auto typed) {

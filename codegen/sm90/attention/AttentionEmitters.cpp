@@ -1,6 +1,7 @@
 // kernel.attn_split and kernel.attn_prefill on sm_90a.
 #include "codegen/sm90/EmitterBase.h"
 #include "codegen/sm90/attention/MlaDecode.h"
+#include "codegen/sm90/attention/MlaDecodeCodes.h"
 #include "codegen/sm90/attention/MlaPrefill.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -135,6 +136,96 @@ private:
   }
 };
 
+/// kernel.attn_split over a cache of codes: MlaDecodeCodes.h.
+class AttnSplitCodesEmitter : public Sm90Emitter {
+public:
+  AttnSplitCodesEmitter() : Sm90Emitter("kernel.attn_split", "sm90.mla_decode_codes") {}
+
+  std::string whyIllegal(Operation *op) const override {
+    ir::KvType kv = cast<kernel::AttnSplitOp>(op).getKv().getType();
+    if (kv.getLatent() != Shape::kLatent || kv.getRope() != Shape::kRope || kv.getPage() != Shape::kPage || !kv.getElem().isBF16())
+      return llvm::formatv("cached rows of {0} + {1} lanes of {2} in pages of {3}, expected 512 + 64 of bf16 in pages of 64", kv.getLatent(),
+                           kv.getRope(), kv.getElem(), kv.getPage())
+          .str();
+    auto query = dyn_cast_or_null<ir::BlockedAttr>(tensorType(op->getOperand(0)).getEncoding());
+    if (!kv.getScheme() || !query || !isa<Float8E4M3FNType>(query.getStorage()) ||
+        query.getBlock() != ArrayRef<int64_t>({1, ShapedType::kDynamic}) || !query.getScale().isF32())
+      return "expected a cache of codes and a query of f8E4M3FN with a f32 scale per head";
+    return notBf16(op, {{0, "q_latent"}, {1, "q_rope"}, {6, "out"}});
+  }
+  kernel::NumericsAttr numerics(Operation *op) const override {
+    Builder b(op->getContext());
+    return kernel::NumericsAttr::get(op->getContext(), b.getF32Type(), shape(op).codes, "k_ascending", 2 * Shape::kPage);
+  }
+  LaunchSignature signature(Operation *op) const override {
+    return {{DSV3_FIELD_BLOCK_TABLE}, {int64_t(cast<kernel::AttnSplitOp>(op).getLayer())}};
+  }
+
+  DeviceLaunch launch(Operation *op) const override {
+    RefMap r = refs(op);
+    auto split = cast<kernel::AttnSplitOp>(op);
+    Shape s = shape(op);
+    DeviceLaunch launch;
+    launch.grid = {(tensorType(split.getParts()).getDimSize(0) - 1) * s.headTiles(), 1, 1};
+    launch.threads = 384;
+    launch.smem = s.smemBytes();
+    RankedTensorType q = tensorType(split.getQLatent());
+    launch.params = {{DeviceParam::Map{r.of(0), boxes(TensorMap::Elem::U8, {Shape::kLatent, s.heads, q.getDimSize(0)}, Shape::kLatent, s.heads * Shape::kLatent)}},
+                     mapped(r, op, 1, headMap(split.getQRope(), Shape::kHeads)),
+                     {DeviceParam::Pointer{r.of(0), kernel::getValueParts(q)[1].offset}},
+                     {DeviceParam::Map{r.of(2), boxes(TensorMap::Elem::U8, {Shape::kLatent, Shape::kPage, 0}, Shape::kLatent, Shape::kPageBytes)}},
+                     {DeviceParam::Map{r.of(2), boxes(TensorMap::Elem::BF16, {Shape::kRope, Shape::kPage, 0}, 2 * Shape::kRope, Shape::kPageBytes), Shape::kRopeAt}},
+                     {DeviceParam::Pointer{r.of(2)}},
+                     {DeviceParam::Pointer{r.of(3)}}};
+    for (unsigned i = 4; i <= 8; ++i)
+      launch.params.push_back(address(op, i));
+    launch.params.push_back({DeviceParam::Const{int64_t(split.getLayer())}});
+    return launch;
+  }
+
+  /// As of plain rows, of which the cached ones are fewer bytes.
+  DeviceCost cost(Operation *op) const override {
+    auto split = cast<kernel::AttnSplitOp>(op);
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    double rows = double(tensorType(split.getQLatent()).getDimSize(0)), heads = double(shape(op).heads);
+    double keys = rows * double(succeeded(caps) ? caps->maxModelLen : 0), lanes = 2 * Shape::kLatent + Shape::kRope;
+    return {keys * double(Shape::kPageBytes / Shape::kPage) + rows * heads * (3 * Shape::kLatent + 2 * Shape::kRope), 2 * keys * heads * lanes};
+  }
+
+  LogicalResult emit(Operation *op, StringRef symbol, OpBuilder &builder) const override {
+    if (failed(Capacities::fromModule(op)))
+      return failure();
+    TileBuilder t(builder, op->getLoc());
+    buildMlaDecodeCodes(t, symbol, shape(op));
+    return success();
+  }
+
+private:
+  using Shape = MlaDecodeCodesShape;
+
+  /// Matrices of 64 rows, `outer` bytes apart: boxes of 64 rows and 128 bytes.
+  static TensorMap boxes(TensorMap::Elem elem, ArrayRef<int64_t> dims, int64_t pitch, int64_t outer) {
+    TensorMap map;
+    map.elem = elem;
+    map.dims.assign(dims.begin(), dims.end());
+    map.strides = {pitch, outer};
+    map.box = {elem == TensorMap::Elem::U8 ? 128 : 64, 64, 1};
+    map.swizzle = 128;
+    return map;
+  }
+
+  static Shape shape(Operation *op) {
+    auto split = cast<kernel::AttnSplitOp>(op);
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    Shape shape;
+    shape.heads = tensorType(split.getQLatent()).getDimSize(1);
+    shape.pages = succeeded(caps) ? caps->pages : 1;
+    shape.scale = split.getScale().convertToDouble();
+    shape.codes = split.getKv().getType().getCodes();
+    return shape;
+  }
+};
+
 /// kernel.attn_prefill: MlaPrefill.h.
 class AttnPrefillEmitter : public Sm90Emitter {
 public:
@@ -217,6 +308,7 @@ private:
 
 void addAttentionEmitters90(KernelRegistry &r) {
   r.add(std::make_unique<AttnSplitEmitter>());
+  r.add(std::make_unique<AttnSplitCodesEmitter>());
   r.add(std::make_unique<AttnPrefillEmitter>());
 }
 

@@ -255,8 +255,8 @@ public:
     ir::KvType kv = cast<ir::KvType>(expand.getKv().getType());
     if (!expand.getKeyRows())
       return "keys are transposed, and this kernel writes a row per key";
-    if (kv.getScheme())
-      return "the cache's latent stands as codes, expected plain rows";
+    if (kv.getScheme() && !expand.getRows())
+      return "the cache's latent stands as codes, expected the rows of kv_rows";
     if (kv.getPage() != KvExpandSpec::kPage || !kv.getElem().isBF16())
       return "the cache has pages of " + std::to_string(kv.getPage()) + " rows, or is not bf16: expected 64 rows of bf16";
     if (kv.getLatent() % 64 || kv.getRope() % 8)
@@ -299,8 +299,10 @@ public:
     launch.threads = 128 * (s.warpgroups + 1);
     launch.smem = sharedBytes(e);
     RefMap at = refs(op);
-    launch.params = {{DeviceParam::Map{at.of(0), rowsMap(e.latent + e.rope, 0, e.latent + e.rope, KvExpandSpec::kPage), 0}},
-                     {DeviceParam::Pointer{at.of(0), 0}}};
+    unsigned cached = at.of(e.gathered ? 4 : 0), outs = op->getNumOperands() - 2;
+    int64_t rows = e.gathered ? keyBlocks(op) * KvExpandSpec::kPage : 0;
+    launch.params = {{DeviceParam::Map{cached, rowsMap(e.latent + e.rope, rows, e.latent + e.rope, KvExpandSpec::kPage), 0}},
+                     {DeviceParam::Pointer{cached, 0}}};
     for (auto [w, n] : {std::pair<unsigned, int64_t>{1, e.nope}, {2, e.values}}) {
       if (e.blockScaled) {
         launch.params.push_back({DeviceParam::Pointer{at.of(w), 0}});
@@ -311,8 +313,8 @@ public:
     }
     for (unsigned field = 0; field < 3; ++field)
       launch.params.push_back({DeviceParam::Pointer{at.of(3) + field, 0}});
-    launch.params.push_back(address(op, 4));
-    launch.params.push_back(address(op, 5));
+    launch.params.push_back(address(op, outs));
+    launch.params.push_back(address(op, outs + 1));
     launch.params.push_back({DeviceParam::Const{int64_t(cast<kernel::KvExpandOp>(op).getLayer())}});
     return launch;
   }
@@ -352,6 +354,7 @@ private:
     KvExpandSpec e;
     e.heads = wk.getDimSize(0), e.nope = wk.getDimSize(1), e.values = tensorType(expand.getWV()).getDimSize(1);
     e.latent = kv.getLatent(), e.rope = kv.getRope();
+    e.gathered = bool(expand.getRows());
     e.blockScaled = isScaled(wk);
     e.outElem = tensorType(expand.getKeys()).getElementType();
     return e;

@@ -99,10 +99,17 @@ private:
     return k.add(firstRow, k.mul(k.read(table, {block.first, block.second}, k.i32), kPage));
   }
 
+  /// The same of page p of an item, or the first of the gathered rows.
+  Value firstRowOf(const ColsItem &item, int64_t p) {
+    if (e.gathered)
+      return k.mul(k.min(k.add(item.row, p), k.sub(count, 1)), kPage);
+    return cacheRow(keyBlock(item, p));
+  }
+
   void prepare(const ColsItem &item) override {
     pageRows.clear();
     for (int64_t p = 0; p < pagesPerItem(); ++p)
-      pageRows.push_back(cacheRow(keyBlock(item, p)));
+      pageRows.push_back(firstRowOf(item, p));
   }
 
   /// A path each, so that the fill's bytes are known: which weight is read is the item's.
@@ -154,7 +161,7 @@ private:
           isKey, {},
           [&] {
             storePage(page, Key, first, n, rows);
-            k.when(k.eq(n, 0), [&] { copyRotary(block, known, first, rows); });
+            k.when(k.eq(n, 0), [&] { copyRotary(firstRowOf(item, p), known, first, rows); });
             return Values();
           },
           [&] {
@@ -172,8 +179,8 @@ private:
     writeRows(page, outs[which], row, n, rows, cols_);
   }
 
-  void copyRotary(std::pair<Value, Value> block, Value known, Value row, Value rows) {
-    Value lanes = k.read(cache, {cacheRow(block), e.latent}, k.frag(e.rope, k.bf16));
+  void copyRotary(Value cached, Value known, Value row, Value rows) {
+    Value lanes = k.read(cache, {cached, e.latent}, k.frag(e.rope, k.bf16));
     k.write(masked(lanes, known, /*dim=*/0), outs[Key], {row, e.nope}, rows);
   }
 

@@ -15,6 +15,7 @@ struct KvExpandSpec {
   int64_t nope = 0, values = 0, latent = 0, rope = 0;
   int64_t pages = 0;          ///< of a row of the block table
   bool blockScaled = false;
+  bool gathered = false;      ///< the cached rows are those of kv_rows, key block by key block
   mlir::Type outElem;         ///< bf16
 
   static constexpr int64_t kPage = 64;
@@ -24,7 +25,7 @@ struct KvExpandSpec {
 GemmShape kvExpandShape(const KvExpandSpec &spec, int64_t keyBlocks);
 int64_t sharedBytes(const KvExpandSpec &spec);
 
-/// Parameters: the step's scalars; tensor map of the cache (rows of latent + rope, box 64 x 64) and its address; of w_k, then
+/// Parameters: the step's scalars; tensor map of the cache or of the gathered rows (latent + rope, box 64 x 64) and its address; of w_k, then
 /// of w_v, a tensor map ([heads, N, latent], box bm x 64) or the addresses of data and scales; key blocks, block table and
 /// context lengths of the step; addresses of keys [KB, H, 64, nope + rope] and values [KB, H, 64, v]; the layer, i64.
 void buildKvExpandKernel(TileBuilder &k, llvm::StringRef symbol, const KvExpandSpec &spec);

@@ -242,6 +242,8 @@ LogicalResult KernelLowering::lowerWrite(tile::WriteOp op) {
     return op.emitOpError("expected elements of 8, 16 or 32 bits");
   if (op.getVia())
     return writeRestaged(op, frag);
+  if (op.getPaired())
+    return writePaired(op, frag);
   if (frag.map.kind() == tile::FragKind::Acc && frag.bits == 8 && op.getTrans() && !op.getCols())
     return writeBytes(op, frag);
   const bool acc16 = frag.map.kind() == tile::FragKind::Acc && frag.bits == 16 && !op.getTrans();
@@ -275,6 +277,24 @@ LogicalResult KernelLowering::lowerWrite(tile::WriteOp op) {
       raw.push_back(ptx.bitcast(v, b.getI32Type()));
     ptx.stGlobal(row, offset, raw, exists);
   }
+  return success();
+}
+
+/// Rows l / 4 and l / 4 + 8 of a lane are neighbours of the tensor's last dim.
+LogicalResult KernelLowering::writePaired(tile::WriteOp op, const FragmentRegs &frag) {
+  const Regs words = values.lookup(op.getValue());
+  Value column = ptx.add(ptx.mul(ptx.shr(thread, 5), 16), ptx.mul(ptx.bitAnd(ptx.shr(thread, 2), 7), 2));
+  GlobalWindow w = openWindow(op.getDest(), op.getMixedCoords(), op.getRows(), {}, ptx.mul(ptx.bitAnd(thread, 3), 2), column);
+  for (int64_t j = 0; j < frag.map.shape()[1] / 8; ++j)
+    for (int64_t i = 0; i < 2; ++i) {
+      Regs pair;
+      if (frag.bits == 16)
+        pair = {ptx.permute(ptx.bitcast(words[2 * j], b.getI32Type()), ptx.bitcast(words[2 * j + 1], b.getI32Type()), i ? 0x7632 : 0x5410)};
+      else
+        pair = {ptx.bitcast(words[4 * j + i], b.getI32Type()), ptx.bitcast(words[4 * j + 2 + i], b.getI32Type())};
+      Value exists, row = rowOf(w, 8 * j + i, exists);
+      ptx.stGlobal(row, 0, pair, exists);
+    }
   return success();
 }
 

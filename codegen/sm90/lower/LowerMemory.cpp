@@ -229,7 +229,30 @@ LogicalResult KernelLowering::accessByVector(Operation *op, Value address, tile:
 
 //===-- Accesses ----------------------------------------------------------===//
 
+LogicalResult KernelLowering::loadPaired(tile::LoadOp op) {
+  // Matrix j of 8 x 8 pairs: rows 8j to 8j + 7 of the buffer, 16 columns of the warp. Transposed, lane l gets elements of rows
+  // 2 (l % 4), + 1 and of columns 2 (l / 4), + 1: bytes 1 and 2 exchanged, they are two rows of an acc fragment.
+  tile::SmemLayout layout = op.getSource().getType().getSmem();
+  const int64_t first = *op.getPaired(), rows = op.getSource().getType().getShape()[0];
+  auto at = [&](int64_t access, int64_t t) { return layout.byte({32 * access + t % 32, first + 16 * (t / 32)}); };
+  std::optional<Places> where = places(scalar(op.getSource()), rows / 32, at, layout.exchange());
+  if (!where)
+    return op.emitOpError("expected a layout whose addresses are sums over the bits of the thread's index");
+  FragmentRegs frag(op.getResult().getType());
+  Regs words;
+  for (int64_t i = 0; i < rows / 32; ++i) {
+    int64_t offset;
+    Value base = placeOf(*where, i, offset);
+    for (Value word : ptx.ldMatrix(base, offset, 4, /*transpose=*/true))
+      words.push_back(ptx.bitcast(ptx.permute(word, word, 0x3120), frag.machineType()));
+  }
+  set(op.getResult(), words);
+  return success();
+}
+
 LogicalResult KernelLowering::lowerLoad(tile::LoadOp op) {
+  if (op.getPaired())
+    return loadPaired(op);
   tile::BufType buf = op.getSource().getType();
   Value address = scalar(op.getSource());
   Type type = op.getResult().getType();

@@ -25,7 +25,7 @@ static Result<tile::WgmmaDescriptor> describe(tile::BufType buf, bool kFirst) {
 static std::optional<Wgmma::Type> wgmmaType(Type element) {
   if (element.isBF16())
     return Wgmma::Type::BF16;
-  if (isa<Float8E4M3FNType>(element))
+  if (isa<Float8E4M3FNType, Float8E5M2Type>(element))
     return Wgmma::Type::E4M3;
   if (element.isInteger(8))
     return Wgmma::Type::S8;
@@ -42,6 +42,9 @@ LogicalResult KernelLowering::lowerMma(tile::MmaOp op) {
     return op.emitOpError("expected operands of rank 2 of bf16, f8E4M3FN or i8");
   const bool kFirst = op.getForm() == tile::Form::Nn;
   Wgmma w{*type, bufB.getShape()[kFirst ? 1 : 0], kFirst};
+  w.e5m2B = isa<Float8E5M2Type>(bufB.getElement());
+  if (*type == Wgmma::Type::E4M3 && !isa<Float8E4M3FNType>(getElementTypeOrSelf(op.getA().getType())) && !(bufA && isa<Float8E4M3FNType>(bufA.getElement())))
+    return op.emitOpError("expected a of f8E4M3FN with b of 8-bit floats");
   Result<tile::WgmmaDescriptor> db = describe(bufB, kFirst), da = bufA ? describe(bufA, false) : Result<tile::WgmmaDescriptor>(tile::WgmmaDescriptor());
   for (const Result<tile::WgmmaDescriptor> *d : {&db, &da})
     if (!*d)

@@ -123,13 +123,17 @@ LogicalResult KernelLowering::lowerList(tile::ListOp op) {
   return success();
 }
 
+/// Where item `index` stands.
+Value KernelLowering::listRow(tile::ListOp def, Value index) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
+  int64_t width = cast<tile::GmemType>(def.getItems().getType()).getShape().back();
+  return LLVM::GEPOp::create(b, def.getLoc(), pointer, b.getI32Type(), regs(def.getItems())[0], ArrayRef<LLVM::GEPArg>{ptx.mul(index, width)});
+}
+
 /// Columns of item `index`.
 Regs KernelLowering::listItem(tile::ListOp def, Value index, int64_t fields) {
   Regs out;
-  auto items = cast<tile::GmemType>(def.getItems().getType());
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
-  int64_t width = items.getShape().back();
-  Value row = LLVM::GEPOp::create(b, def.getLoc(), pointer, b.getI32Type(), regs(def.getItems())[0], ArrayRef<LLVM::GEPArg>{ptx.mul(index, width)});
+  Value row = listRow(def, index);
   for (int64_t k = 0; k < fields; ++k)
     out.push_back(uniform(ptx.ldGlobal(row, 4 * k, 1)[0]));
   return out;
@@ -140,16 +144,28 @@ LogicalResult KernelLowering::foreachList(tile::ForeachOp op, tile::ListOp def) 
   const Regs computed = work[def];
   Value part = computed[0], begin = computed[1], end = computed[2];
   const int64_t columns = op.getNumFields() - 1;
-  // The next item is fetched while this one is worked on; past the end, and for an empty part, some item of the list again.
+  // The next item is fetched while this one is worked on; past the end, and for an empty part, some item of the list again. A
+  // thread that copies has registers for it; those that multiply have none to spare, and find it in their L1.
+  const bool held = !role || role.getProducer();
   Value last = m.max(m.sub(end, ptx.i32(1)), ptx.i32(0));
-  Regs extras = listItem(def, m.min(begin, last), columns);
+  Regs extras;
+  if (held)
+    extras = listItem(def, m.min(begin, last), columns);
   auto args = op.getIterArgs();
-  return lowerLoop(op, begin, end, ptx.i32(1), op.getInits(), ValueRange(args), op.getBody().front(), extras, [&](Value index, ValueRange item) {
+  // Counted from a constant, the loop needs no register of a thread: it is uniform.
+  return lowerLoop(op, ptx.i32(0), m.sub(end, begin), ptx.i32(1), op.getInits(), ValueRange(args), op.getBody().front(), extras,
+                   [&](Value ordinal, ValueRange item) {
+    Value index = m.add(begin, ordinal);
+    const Regs fields = held ? Regs(item.begin(), item.end()) : listItem(def, index, columns);
     set(op.getFieldArgs()[0], {part});
     for (int64_t k = 0; k < columns; ++k)
-      set(op.getFieldArgs()[k + 1], {item[k]});
-    set(op.getOrdinal(), {m.sub(index, begin)});
-    return listItem(def, m.min(ptx.add(index, 1), last), columns);
+      set(op.getFieldArgs()[k + 1], {fields[k]});
+    set(op.getOrdinal(), {ordinal});
+    Value next = m.min(ptx.add(index, 1), last);
+    if (held)
+      return listItem(def, next, columns);
+    ptx.prefetchGlobal(listRow(def, next));
+    return Regs();
   });
 }
 

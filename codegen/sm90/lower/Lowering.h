@@ -86,6 +86,7 @@ private:
   mlir::LogicalResult foreachList(tile::ForeachOp op, tile::ListOp work);
   mlir::LogicalResult foreachGroups(tile::ForeachOp op, tile::GroupsOp work);
   void rasterFields(tile::RasterOp work, mlir::Value item, Regs &fields);
+  mlir::Value listRow(tile::ListOp work, mlir::Value index);
   Regs listItem(tile::ListOp work, mlir::Value index, int64_t fields);
 
   // LowerSync.cpp: rings, slots, gates.
@@ -139,6 +140,7 @@ private:
   mlir::LogicalResult lowerAlloc(tile::AllocOp op);
   mlir::LogicalResult lowerView(tile::ViewOp op);
   mlir::LogicalResult lowerLoad(tile::LoadOp op);
+  mlir::LogicalResult loadPaired(tile::LoadOp op);
   mlir::LogicalResult lowerStore(tile::StoreOp op);
   mlir::LogicalResult lowerZero(tile::ZeroOp op);
   bool readByHardware(mlir::Value buf) const; ///< an mma or a put may read what is stored there
@@ -172,6 +174,7 @@ private:
   mlir::LogicalResult writeBytes(tile::WriteOp op, const FragmentRegs &frag);
   mlir::LogicalResult writeByQuads(tile::WriteOp op, const FragmentRegs &frag);
   mlir::LogicalResult writeBytesByQuads(tile::WriteOp op, const FragmentRegs &frag);
+  mlir::LogicalResult writePaired(tile::WriteOp op, const FragmentRegs &frag);
   mlir::LogicalResult writeRestaged(tile::WriteOp op, const FragmentRegs &frag);
   void transposeQuad(llvm::MutableArrayRef<mlir::Value> words);
   /// Where a thread's elements of a part of a tensor start, and which rows and columns exist.

@@ -278,7 +278,7 @@ Value Ptx::opaque(Value x) { return ptx("mov.b64 $0, $1;", "=l,l", x.getType(), 
 Regs Ptx::wgmma(const Wgmma &w, ValueRange a, Value bDesc, ValueRange acc, Value scaleD) {
   const size_t n = w.registers();
   const bool integer = w.type == Wgmma::Type::S8, fresh = acc.empty();
-  const llvm::StringRef types = integer ? "s32.s8.s8" : w.type == Wgmma::Type::BF16 ? "f32.bf16.bf16" : "f32.e4m3.e4m3";
+  const llvm::StringRef types = integer ? "s32.s8.s8" : w.type == Wgmma::Type::BF16 ? "f32.bf16.bf16" : w.e5m2B ? "f32.e4m3.e5m2" : "f32.e4m3.e4m3";
   const std::string reg = integer ? "r" : "f";
   const size_t firstA = fresh ? n : 2 * n, descriptor = firstA + a.size(), predicate = descriptor + 1;
   std::string text = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(w.n) + "k" + std::to_string(w.k()) + "." + types.str() + " {" +
@@ -370,6 +370,7 @@ Regs Ptx::ldGlobal(Value address, int64_t offset, int64_t words, Value predicate
   return ptx(zeros + "@$" + std::to_string(words + 1) + " " + load, repeated("=&r", words) + ",l,b", types, {address, predicate}, /*effects=*/true,
              /*memory=*/false);
 }
+void Ptx::prefetchGlobal(Value address) { ptx("prefetch.global.L1 [$0];", "l", {}, address, /*effects=*/true, /*memory=*/false); }
 Value Ptx::ldGlobalNarrow(Value address, int64_t offset, int64_t bytes, Value predicate) {
   std::string load = "ld.global.nc." + std::string(bytes == 1 ? "u8" : "u16") + " h, " + at(1, offset) + "; cvt.u32.u16 $0, h; }";
   if (!predicate)
@@ -416,6 +417,19 @@ std::array<Value, 2> Ptx::expandE4m3(Value word) {
     std::string text = half;
     text.replace(text.find("%s"), 2, i == 0 ? "0x1404" : "0x3424"); // bytes (0, 1) or (2, 3) to the high byte of each half
     out[i] = ptx(text, "=r,r,r", b.getI32Type(), {word, scale}, false, false)[0];
+  }
+  return out;
+}
+
+std::array<Value, 2> Ptx::expandE5m2(Value word) {
+  // E5M2 is the upper half of a binary16.
+  const char *half = "{ .reg .b32 x; .reg .b16 l, h; .reg .f32 a, c; prmt.b32 x, $1, 0, %s; mov.b32 {l, h}, x; cvt.f32.f16 a, l; cvt.f32.f16 c, h; "
+                     "cvt.rn.bf16x2.f32 $0, c, a; }";
+  std::array<Value, 2> out;
+  for (int i = 0; i < 2; ++i) {
+    std::string text = half;
+    text.replace(text.find("%s"), 2, i == 0 ? "0x1404" : "0x3424");
+    out[i] = ptx(text, "=r,r", b.getI32Type(), {word}, false, false)[0];
   }
   return out;
 }

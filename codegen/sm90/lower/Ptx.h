@@ -22,9 +22,10 @@ enum class L2Policy : uint64_t { Normal = 0, EvictFirst = 0x12F0000000000000, Ev
 /// D[64, n] += A[64, k] B[k, n], one instruction.
 struct Wgmma {
   enum class Type { BF16, E4M3, S8 };
-  Type type = Type::BF16;
+  Type type = Type::BF16; ///< of both operands
   int64_t n = 0;           ///< a multiple of 8 up to 256
   bool transposeB = false; ///< B is contiguous along n (16-bit types only)
+  bool e5m2B = false;      ///< B is of E5M2 where A is of E4M3
 
   int64_t k() const { return type == Type::BF16 ? 16 : 32; }
   int64_t registers() const { return n / 2; } ///< of D, per thread
@@ -124,6 +125,7 @@ public:
 
   // Global memory. `address`: !llvm.ptr<1>. Loads are of data that no one writes while the kernel runs.
   Regs ldGlobal(mlir::Value address, int64_t offset, int64_t words, mlir::Value predicate = {}); ///< zeros where false
+  void prefetchGlobal(mlir::Value address); ///< the line of `address` to L1
   mlir::Value ldGlobalNarrow(mlir::Value address, int64_t offset, int64_t bytes, mlir::Value predicate = {}); ///< 1 or 2 bytes to i32
   void stGlobal(mlir::Value address, int64_t offset, mlir::ValueRange words, mlir::Value predicate = {});
   void stGlobalNarrow(mlir::Value address, int64_t offset, mlir::Value word, int64_t bytes, mlir::Value predicate = {});
@@ -134,13 +136,16 @@ public:
   mlir::Value packE4m3(llvm::ArrayRef<mlir::Value> four);  ///< f32, saturating at 448
   /// Four e4m3 codes to bf16 pairs of bytes (0, 1) and (2, 3): exact for all 256 codes, denormals and NaN included.
   std::array<mlir::Value, 2> expandE4m3(mlir::Value word);
+  std::array<mlir::Value, 2> expandE5m2(mlir::Value word); ///< the same of e5m2
+  /// Bytes of two words as `selector` says: nibble i names byte i of the result, 0 to 3 of `x`, 4 to 7 of `y`.
+  mlir::Value permute(mlir::Value x, mlir::Value y, mlir::Value selector);
+  mlir::Value permute(mlir::Value x, mlir::Value y, int64_t selector) { return permute(x, y, i32(selector)); }
   std::array<mlir::Value, 4> unpackE4m3(mlir::Value word); ///< f32
   /// Eight signed nibbles to bytes that are 16 times their value: low nibbles, then high nibbles.
   std::array<mlir::Value, 2> expandI4(mlir::Value word);
   /// Eight signed nibbles to bf16 pairs of nibbles (i, i + 4), i = 0..3: exact. `bias`: 136 plus what is taken off, a pair of bf16 for
   /// even and one for odd i.
   std::array<mlir::Value, 4> expandI4ToBf16(mlir::Value word, const std::array<mlir::Value, 2> &bias);
-  mlir::Value permute(mlir::Value x, mlir::Value y, mlir::Value selector); ///< bytes of x (0..3) and y (4..7) by four nibbles
   mlir::Value approx(llvm::StringRef intrinsic, mlir::Value x); ///< "ex2.approx.ftz.f32" and friends: f32
 
 private:

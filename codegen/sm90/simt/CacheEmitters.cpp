@@ -102,6 +102,69 @@ protected:
   }
 };
 
+/// kernel.kv_rows: kv, seq, out. A block expands an eighth of a page of codes.
+class KvRowsEmitter : public SimtEmitter {
+public:
+  KvRowsEmitter() : SimtEmitter("kernel.kv_rows", "sm90.kv_rows") {}
+  std::string whyIllegal(Operation *op) const override {
+    ir::KvType kv = cast<kernel::KvRowsOp>(op).getKv().getType();
+    return kv.getLatent() % kVector || kv.getRope() % kVector || kv.getPage() % kParts ? "latent and rope must be multiples of 8" : "";
+  }
+  LaunchSignature signature(Operation *op) const override {
+    return {{DSV3_FIELD_KBLOCK, DSV3_FIELD_CTX_LEN, DSV3_FIELD_BLOCK_TABLE}, {int64_t(cast<kernel::KvRowsOp>(op).getLayer())}};
+  }
+  DeviceCost cost(Operation *op) const override {
+    auto rows = cast<kernel::KvRowsOp>(op);
+    return {double(tensorType(rows.getOut()).getDimSize(0)) * double(rows.getKv().getType().getPageBytes()) +
+                double(kernel::getValueBytes(tensorType(rows.getOut()))),
+            0};
+  }
+
+protected:
+  static constexpr int64_t kThreads = 128, kParts = 8, kVector = 8;
+  int64_t threads(Operation *) const override { return kThreads; }
+  int64_t blocks(Operation *op) const override { return tensorType(op->getResult(0)).getDimSize(0) * kParts; }
+
+  void body(Operation *op, SimtBuilder &k, const RefMap &refs) const override {
+    auto rows = cast<kernel::KvRowsOp>(op);
+    ir::KvType kv = rows.getKv().getType();
+    FailureOr<Capacities> caps = Capacities::fromModule(op);
+    int64_t width = kv.getLatent() + kv.getRope(), vectors = width / kVector, tokens = kv.getPage() / kParts;
+    Value block = k.div(k.block(), kParts), first = k.mul(k.rem(k.block(), kParts), tokens);
+    k.when(k.lt(block, k.scalarI32(DSV3_SCALAR_KBLOCKS)), [&] {
+      auto field = [&](unsigned i, Value index) { return k.loadScalar(k.i32, k.element(k.param(refs.of(1) + i), index, 4), /*readOnly=*/true); };
+      Value seq = field(0, k.mul(block, 2)), index = field(0, k.add(k.mul(block, 2), 1));
+      Value known = k.sub(field(1, seq), k.mul(index, kv.getPage()));
+      Value pageId = field(2, k.add(k.mul(seq, succeeded(caps) ? caps->pages : 1), index));
+      Value layer = k.at(k.param(refs.of(0)), k.mul(k.param(refs.size()), k.scalar(DSV3_SCALAR_KV_LAYER_STRIDE)));
+      Value page = k.element(layer, pageId, kv.getPageBytes());
+      Value out = k.element(k.param(refs.of(2)), block, kv.getPage() * width * elemBytes(kv.getElem()));
+      k.loop(k.thread(), k.idx(tokens * vectors), kThreads, [&](Value item) {
+        Value token = k.add(first, k.div(item, vectors)), lane = k.mul(k.rem(item, vectors), kVector);
+        Value to = k.element(out, k.add(k.mul(token, width), lane), elemBytes(kv.getElem()));
+        auto store = [&](Lanes lanes) {
+          for (Value &v : lanes)
+            v = k.select(k.lt(token, known), v, k.cf(k.f32, 0));
+          k.storeF32(kv.getElem(), lanes, to);
+        };
+        k.when(
+            k.lt(lane, k.idx(kv.getLatent())),
+            [&] {
+              Value scale = k.loadScalar(k.f32, k.element(k.at(page, kv.getScaleAt()), token, 4));
+              Lanes lanes = k.loadF8(kv.getCodes(), k.element(k.element(page, token, kv.getLatentPitch()), lane, 1), kVector);
+              for (Value &v : lanes)
+                v = k.fmul(v, scale);
+              store(lanes);
+            },
+            [&] {
+              Value from = k.element(k.at(page, kv.getRopeAt()), token, kv.getRopePitch());
+              store(k.loadF32(kv.getElem(), k.element(from, k.add(lane, -kv.getLatent()), elemBytes(kv.getElem())), kVector));
+            });
+      });
+    });
+  }
+};
+
 /// kernel.kv_append: kv_a, gamma, table, seq, kv; one block a token.
 class KvAppendEmitter : public SimtEmitter {
 public:
@@ -201,6 +264,7 @@ private:
 void addCacheEmitters90(KernelRegistry &r) {
   r.add(std::make_unique<RopeEmitter>());
   r.add(std::make_unique<KvAppendEmitter>());
+  r.add(std::make_unique<KvRowsEmitter>());
 }
 
 } // namespace dsv3::codegen

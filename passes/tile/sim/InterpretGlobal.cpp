@@ -161,7 +161,12 @@ Result<Step> read(Machine &m, Agent &agent, ReadOp op) {
 Result<Step> write(Machine &m, Agent &agent, WriteOp op) {
   const Part part = partOf(m, agent, op, op.getDest(), op.getValue().getType());
   SimValue value = m.get(agent, op.getValue());
+  const int64_t columns = part.shape.size() > 1 ? part.shape[part.shape.size() - 2] : 1; // of a transposed fragment
   Status s = forEach(op, part, [&](int64_t i, int64_t bit) {
+    if (op.getPaired()) { // row 2r + h of each 16 of the tensor is row r + 8h of the fragment
+      const int64_t at = i / columns;
+      i += (at / 16 * 16 + at % 16 / 2 + at % 2 * 8 - at) * columns;
+    }
     const double *number = std::get_if<double>(&value);
     encode(part.element, number ? *number : (*std::get<FragValue>(value).data)[i], part.memory->data, bit);
   });

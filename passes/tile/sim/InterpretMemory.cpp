@@ -28,7 +28,29 @@ std::vector<Touch> touches(Agent &agent, Operation *op) {
   return out;
 }
 
+/// Columns of a buffer as rows, each 16 of them in the order that the op describes.
+SimValue loadPaired(Machine &m, Agent &agent, LoadOp op) {
+  const Buffer buffer = bufferOf(m, agent, op.getSource());
+  const std::vector<Touch> touch = touches(agent, op);
+  const std::vector<int64_t> &bits = m.tables.bits(buffer.type);
+  const int64_t first = *op.getPaired(), rows = buffer.type.getShape()[0], cols = buffer.type.getShape()[1];
+  std::vector<double> data(64 * rows);
+  llvm::SmallDenseSet<std::pair<int64_t, unsigned>> seen;
+  for (int64_t r = 0; r < 64; ++r)
+    for (int64_t c = 0; c < rows; ++c) {
+      const int64_t column = first + r / 16 * 16 + 2 * (r % 8) + r % 16 / 8, bit = bits[c * cols + column];
+      const int64_t granule = (buffer.byte + bit / 8) / kGranule;
+      data[r * rows + c] = decode(buffer.type.getElement(), m.memory.data() + buffer.byte, bit);
+      if (seen.insert({granule, unsigned(r / 16)}).second)
+        if (auto hazard = m.memory.read(granule, touch[r / 16], agent.clock[r / 16]))
+          m.reportHazard(agent, op, *hazard, false, false, buffer.peeked);
+    }
+  return FragValue{{64, rows}, std::make_shared<const std::vector<double>>(std::move(data))};
+}
+
 SimValue load(Machine &m, Agent &agent, LoadOp op) {
+  if (op.getPaired())
+    return loadPaired(m, agent, op);
   const Buffer buffer = bufferOf(m, agent, op.getSource());
   const int64_t phase = buffer.byte % kGranule, first = buffer.byte / kGranule;
   const std::vector<Touch> touch = touches(agent, op);

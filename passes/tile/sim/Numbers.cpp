@@ -86,6 +86,8 @@ double rounded(Type type, double value) {
     return reference::roundTo(Rounding::F16, value);
   if (isa<Float8E4M3FNType>(type))
     return reference::roundTo(Rounding::F8E4M3, value);
+  if (isa<Float8E5M2Type>(type))
+    return reference::roundTo(Rounding::F8E5M2, value);
   if (isa<FloatType>(type))
     return value;
   if (type.isInteger(1))

@@ -651,6 +651,14 @@ func.func @f(%c: !tile.acc<64x64xf32>) {
 
 //===-- T30: load and store -----------------------------------------------===//
 
+func.func @f(%b: !tile.buf<64x128xf8E4M3FN, sw128>) {
+  // expected-error @+1 {{T30: expected `paired` columns from a multiple of 16 inside a buffer in sw128 of 32, 64, ... rows of 8 bits, as acc, got 72 of}}
+  %f = tile.load %b paired 72 : !tile.buf<64x128xf8E4M3FN, sw128> -> tensor<64x64xf8E4M3FN, #tile.frag<acc>>
+  return
+}
+
+// -----
+
 func.func @f(%b: !tile.buf<64x32xf32>) {
   // expected-error @+1 {{T30: expected a buffer of 'tensor<64x16xf32, #tile.frag<acc>>', got '!tile.buf<64x32xf32>'}}
   %f = tile.load %b : !tile.buf<64x32xf32> -> tensor<64x16xf32, #tile.frag<acc>>
@@ -772,9 +780,9 @@ func.func @f(%f: tensor<64x16xf32, #tile.frag<acc>>) {
 
 // -----
 
-func.func @f(%f: tensor<64x32xf8E5M2, #tile.frag<acc>>) {
-  // expected-error @+1 {{T35: expected i4 opA4 to i8 opA, i4 acc4 to bf16 acc, or f8E4M3FN acc to bf16 acc, of one shape, got}}
-  %r = tile.expand %f : tensor<64x32xf8E5M2, #tile.frag<acc>> -> tensor<64x32xbf16, #tile.frag<acc>>
+func.func @f(%f: tensor<64x32xi8, #tile.frag<acc>>) {
+  // expected-error @+1 {{T35: expected i4 opA4 to i8 opA, i4 acc4 to bf16 acc, or f8E4M3FN or f8E5M2 acc to bf16 acc, of one shape, got}}
+  %r = tile.expand %f : tensor<64x32xi8, #tile.frag<acc>> -> tensor<64x32xbf16, #tile.frag<acc>>
   return
 }
 

@@ -138,8 +138,13 @@ Value CaseBuilder::seq() {
 
 Value CaseBuilder::cache() {
   argNames.push_back("kv");
-  return body->addArgument(
-      ir::KvType::get(b.getContext(), sizeOr("layers", 1), 64, sizeOr("latent", 512), sizeOr("rope_dims", 64), elem("kv"), Attribute()), loc);
+  Result<std::string> kind = JsonFields(entry.json, entry.name).stringOr("kv", "bf16");
+  bool e5m2 = kind && *kind == "fp8_e5m2", coded = e5m2 || (kind && *kind == "fp8_e4m3");
+  Type codes = e5m2 ? Type(Float8E5M2Type::get(b.getContext())) : Type(Float8E4M3FNType::get(b.getContext()));
+  Attribute scheme = coded ? ir::BlockedAttr::get(b.getContext(), codes, {1, ShapedType::kDynamic}, b.getF32Type(), false) : ir::BlockedAttr();
+  return body->addArgument(ir::KvType::get(b.getContext(), sizeOr("layers", 1), 64, sizeOr("latent", 512), sizeOr("rope_dims", 64),
+                                           coded ? b.getBF16Type() : elem("kv"), scheme),
+                           loc);
 }
 
 Status CaseBuilder::finish() {

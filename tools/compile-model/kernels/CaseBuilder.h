@@ -48,6 +48,8 @@ public:
 
   /// Names a result of the launch: what the bench compares.
   void result(llvm::StringRef name, mlir::Value value) { results.emplace_back(name.str(), value); }
+  /// The first failure is what finish() returns.
+  void fail(const std::string &message);
   Status finish();
 
   const bench::ShapeEntry &entry;
@@ -56,8 +58,6 @@ public:
   int64_t T; ///< row capacity
 
 private:
-  void fail(const std::string &message);
-
   mlir::ModuleOp module;
   std::string symbol;
   ir::ProgramOp program;

@@ -145,6 +145,8 @@ void kvAppend(CaseBuilder &c) {
   int64_t latent = c.sizeOr("latent", 512), dims = c.sizeOr("rope_dims", 64);
   Value rows = c.inputView("kv_a", {c.T, latent + dims}, c.elem("x")), gamma = c.plainWeight("gamma", {latent}, c.elem("w"));
   Value table = ropeTable(c, dims), seq = c.seq(), kv = c.cache();
+  if (cast<ir::KvType>(kv.getType()).getScheme())
+    c.fail(c.entry.name + ": kv: expected bf16 or f32, got codes: what is appended is compared number by number");
   c.result("kv", kernel::KvAppendOp::create(c.b, c.loc, kv.getType(), rows, gamma, table, seq, kv, c.b.getI64IntegerAttr(c.sizeOr("layer", 0)),
                                             c.f64(c.numberOr("eps", 1e-6)), ropeOf(c, dims), unbound, unscheduled, c.site()));
 }
@@ -180,7 +182,7 @@ void kvExpand(CaseBuilder &c) {
   int64_t blocks = keyBlocks(c);
   Value wK = c.weight("w_k", {h, nope, latent}), wV = c.weight("w_v", {h, v, latent}), seq = c.seq(), kv = c.cache();
   Value keys = c.output({blocks, h, 64, nope + c.sizeOr("rope_dims", 64)}, c.elem("out")), values = c.output({blocks, h, 64, v}, c.elem("out"));
-  auto op = kernel::KvExpandOp::create(c.b, c.loc, keys.getType(), values.getType(), kv, wK, wV, seq, keys, values,
+  auto op = kernel::KvExpandOp::create(c.b, c.loc, keys.getType(), values.getType(), kv, wK, wV, seq, /*rows=*/Value(), keys, values,
                                        c.b.getI64IntegerAttr(c.sizeOr("layer", 0)), c.b.getUnitAttr(), unbound, unscheduled, c.site());
   c.result("keys", op.getKeys());
   c.result("values", op.getValues());

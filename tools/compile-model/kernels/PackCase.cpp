@@ -96,14 +96,14 @@ private:
     return b;
   }
 
-  /// Rows of quantised numbers: codes, then scales, both row-major.
+  /// Rows of quantised numbers: codes, then scales, both row-major. Leading dims (heads of a token's query) are more rows.
   static Status addParts(bench::Buffer &b, RankedTensorType type) {
     auto blocked = dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding());
     if (!blocked)
       return {};
-    if (type.getRank() != 2 || blocked.getBlock().size() != 2)
-      return internalError("expected quantised rows [N, K] with blocks of two dims in a pack, got " + b.name);
-    for (auto [block, dim] : llvm::zip(blocked.getBlock(), type.getShape()))
+    if (type.getRank() < 2 || blocked.getBlock().size() != 2)
+      return internalError("expected quantised rows [..., N, K] with blocks of two dims in a pack, got " + b.name);
+    for (auto [block, dim] : llvm::zip(blocked.getBlock(), type.getShape().take_back(2)))
       b.block.push_back(ShapedType::isDynamic(block) ? dim : block);
     for (const kernel::PackedPart &part : kernel::getValueParts(type)) {
       Result<DType> elem = dsv3::packType(part.elem);
@@ -137,6 +137,10 @@ private:
         return elem.error();
       cache.elem = *elem;
       cache.shape = {kv.getLayers(), 0, kv.getPage(), kv.getLatent() + kv.getRope()};
+      if (kv.getScheme()) {
+        cache.latent = kv.getLatent();
+        cache.codes = isa<Float8E5M2Type>(kv.getCodes()) ? DType::F8E5M2 : DType::F8E4M3;
+      }
       places[arg] = add(std::move(cache));
       return {};
     }

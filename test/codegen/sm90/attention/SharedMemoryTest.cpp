@@ -1,4 +1,5 @@
 // The shared memory that a launch asks for is what the kernel's buffers and barriers take.
+#include "codegen/sm90/attention/MlaDecodeCodes.h"
 #include "test/codegen/sm90/attention/Fixture.h"
 
 namespace dsv3::codegen {
@@ -10,6 +11,16 @@ TEST(AttentionSharedMemory, Decode) {
     KernelModule module([&](TileBuilder &t) { buildMlaDecode(t, "mla_decode", shape); });
     EXPECT_EQ(module.allocate(), shape.smemBytes()) << chunks;
   }
+}
+
+TEST(AttentionSharedMemory, DecodeOfCodes) {
+  MlaDecodeCodesShape shape;
+  shape.heads = 16, shape.pages = 512, shape.scale = kScale;
+  KernelModule module([&](TileBuilder &t) {
+    shape.codes = mlir::Float8E4M3FNType::get(t.b.getContext());
+    buildMlaDecodeCodes(t, "mla_decode", shape);
+  });
+  EXPECT_EQ(module.allocate(), shape.smemBytes());
 }
 
 TEST(AttentionSharedMemory, Prefill) {

@@ -3,6 +3,7 @@
 #include "codegen/emit/Ptxas.h"
 #include "codegen/emit/Report.h"
 #include "codegen/sm90/attention/MlaDecode.h"
+#include "codegen/sm90/attention/MlaDecodeCodes.h"
 #include "codegen/sm90/attention/MlaPrefill.h"
 #include "codegen/sm90/lower/TilePasses.h"
 #include "test/codegen/sm90/gemm/GemmHarness.h"
@@ -106,6 +107,21 @@ TEST(AttentionKernels, Decode) {
       MlaDecodeShape shape;
       shape.heads = heads, shape.pages = 64, shape.chunks = chunks, shape.scale = 0.135;
       Attention kernel([&](TileBuilder &t) { buildMlaDecode(t, "mla_decode", shape); });
+      assembleKernels(*kernel.module);
+    }
+}
+
+TEST(AttentionKernels, DecodeOfCodes) {
+  for (int64_t heads : {16, 128})
+    for (bool e5m2 : {false, true}) {
+      SCOPED_TRACE(std::to_string(heads) + " heads");
+      MlaDecodeCodesShape shape;
+      shape.heads = heads, shape.pages = 64, shape.scale = 0.135;
+      Attention kernel([&](TileBuilder &t) {
+        MLIRContext *ctx = t.b.getContext();
+        shape.codes = e5m2 ? Type(Float8E5M2Type::get(ctx)) : Type(Float8E4M3FNType::get(ctx));
+        buildMlaDecodeCodes(t, "mla_decode", shape);
+      });
       assembleKernels(*kernel.module);
     }
 }

@@ -1,0 +1,237 @@
+// kernel.attn_split over a cache of codes, on the host: values, the barrier protocol in several schedules, bits.
+#include "codegen/sm90/attention/MlaDecodeCodes.h"
+#include "test/codegen/sm90/attention/Fixture.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace dsv3::codegen {
+namespace {
+
+using Shape = MlaDecodeCodesShape;
+constexpr int64_t kLayers = 2, kLayer = 1, kTablePages = 16, kPageFloats = Shape::kPageBytes / 4;
+
+/// Codes with one scale.
+struct CodedRow {
+  std::vector<uint8_t> codes;
+  float scale = 1;
+};
+CodedRow coded(const std::vector<double> &row, bool e5m2) {
+  double most = 0;
+  for (double x : row)
+    most = std::max(most, std::fabs(x));
+  CodedRow out{{}, float(most / (e5m2 ? 57344.0 : 448.0))};
+  for (double x : row)
+    out.codes.push_back(e5m2 ? floatToE5m2(float(x / out.scale)) : floatToE4m3(float(x / out.scale)));
+  return out;
+}
+
+/// A decode step: sequences of these lengths in a shuffled pool of pages; what lies beyond a context is NaN, scales too.
+struct CodesStep {
+  int64_t heads, seqs, poolPages = 0;
+  bool e5m2;
+  std::vector<int32_t> lens, table;
+  std::vector<uint8_t> qCodes, kvCodes;
+  std::vector<float> qScales, pages; ///< `pages`: the pool as floats, of which the kernel reads the scales
+  Bf16 qRope, kvRope, out;
+  std::vector<int32_t> items, parts;
+  std::vector<float> partial, lse;
+  std::vector<int64_t> scalars;
+
+  static int64_t pagesOf(int64_t n) { return (n + 63) / 64; }
+  static int64_t totalPages(const std::vector<int32_t> &lens) {
+    int64_t n = 0;
+    for (int32_t len : lens)
+      n += pagesOf(len);
+    return n;
+  }
+
+  CodesStep(int64_t heads, std::vector<int32_t> lengths, bool e5m2 = false, float amplitude = 1)
+      : heads(heads), seqs(lengths.size()), poolPages(totalPages(lengths) + 2), e5m2(e5m2), lens(std::move(lengths)),
+        table(seqs * kTablePages, 0x7fffff), qCodes(seqs * heads * 512), kvCodes(kLayers * poolPages * 64 * 512, e5m2 ? 0x7f : 0x7f),
+        qScales(seqs * heads), pages(kLayers * poolPages * kPageFloats, NAN), qRope({seqs, heads, 64}, 2, amplitude),
+        kvRope({kLayers, poolPages, 64, 64}, 3, 0.3f), out({seqs, heads, 512}, 0), scalars(8) {
+    scalars[4] = poolPages * Shape::kPageBytes;
+    out.fill(kNan);
+    std::mt19937 random(5);
+    std::normal_distribution<double> normal;
+    auto row = [&](double spread) {
+      std::vector<double> x(512);
+      for (double &v : x)
+        v = spread * normal(random);
+      return x;
+    };
+    for (int64_t i = 0; i < seqs * heads; ++i) {
+      CodedRow q = coded(row(amplitude), false);
+      std::copy(q.codes.begin(), q.codes.end(), qCodes.begin() + i * 512);
+      qScales[i] = q.scale;
+    }
+    std::vector<int32_t> order(poolPages);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(7));
+    for (int64_t s = 0, next = 0; s < seqs; ++s)
+      for (int64_t p = 0; p < pagesOf(lens[s]); ++p) {
+        int32_t page = table[s * kTablePages + p] = order[next++];
+        for (int64_t r = 0; r < 64; ++r) {
+          if (p * 64 + r >= lens[s]) {
+            std::fill_n(kvRope.row({kLayer, page, r}), 64, kNan);
+            continue;
+          }
+          CodedRow k = coded(row(r % 7 ? 0.3 : 0.003), e5m2); // scales of neighbours 100 times apart
+          std::copy(k.codes.begin(), k.codes.end(), kvCodes.begin() + place(page, r) * 512);
+          pages[(kLayer * poolPages + page) * kPageFloats + Shape::kScaleAt / 4 + r] = k.scale;
+        }
+      }
+  }
+  int64_t place(int64_t page, int64_t r) const { return (kLayer * poolPages + page) * 64 + r; }
+
+  /// An item; `slot` -1 writes `out`. Items are added part by part.
+  void add(int32_t seq, int32_t begin, int32_t end, int32_t slot) {
+    items.insert(items.end(), {seq, begin, end, slot, lens[seq]});
+    int64_t slots = slot + 1;
+    if (int64_t(lse.size()) < slots * heads) {
+      partial.resize(slots * heads * 512, NAN);
+      lse.resize(slots * heads, NAN);
+    }
+  }
+  void endPart() { parts.push_back(items.size() / 5); }
+
+  void run(uint64_t seed) {
+    Shape shape;
+    shape.heads = heads, shape.pages = kTablePages, shape.scale = kScale;
+    KernelModule module([&](TileBuilder &t) {
+      mlir::MLIRContext *ctx = t.b.getContext();
+      shape.codes = e5m2 ? mlir::Type(mlir::Float8E5M2Type::get(ctx)) : mlir::Type(mlir::Float8E4M3FNType::get(ctx));
+      buildMlaDecodeCodes(t, "mla_decode", shape);
+    });
+    ASSERT_TRUE(module.valid());
+    if (partial.empty())
+      partial.resize(heads * 512), lse.resize(heads);
+    std::vector<int32_t> starts = parts;
+    starts.insert(starts.begin(), 0);
+    int64_t slots = lse.size() / heads, count = starts.size() - 1, all = kLayers * poolPages;
+    using Arg = tile::SimArgument;
+    std::vector<Arg> args = {Arg::memory(scalars.data(), {8}),
+                             Arg::memory(qCodes.data(), {seqs, heads, 512}),
+                             qRope.argument(),
+                             Arg::memory(qScales.data(), {seqs, heads}),
+                             Arg::memory(kvCodes.data(), {all, 64, 512}),
+                             kvRope.argument({all, 64, 64}),
+                             Arg::memory(pages.data(), {all, kPageFloats}),
+                             Arg::memory(table.data(), {seqs, kTablePages}),
+                             Arg::memory(items.data(), {int64_t(items.size()) / 5, 5}),
+                             Arg::memory(starts.data(), {count + 1}),
+                             out.argument(),
+                             Arg::memory(partial.data(), {slots, heads, 512}),
+                             Arg::memory(lse.data(), {slots, heads}),
+                             Arg::scalar(kLayer)};
+    EXPECT_EQ(findings(module.kernel(), args, count * shape.headTiles(), seed), "") << "seed " << seed;
+  }
+
+  /// Pages [begin, end) of a sequence, one head: codes times their scales in double.
+  Attended want(int64_t seq, int64_t head, int64_t begin, int64_t end) {
+    int64_t n = std::min<int64_t>(lens[seq], end * 64) - begin * 64, h = seq * heads + head;
+    std::vector<double> scores, rope = widened(qRope.row({seq, head}), 64);
+    std::vector<std::vector<double>> values;
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t page = table[seq * kTablePages + begin + i / 64], r = i % 64;
+      float scale = pages[(kLayer * poolPages + page) * kPageFloats + Shape::kScaleAt / 4 + r];
+      std::vector<double> v, k = widened(kvRope.row({kLayer, page, r}), 64);
+      double s = 0;
+      for (int64_t j = 0; j < 512; ++j) {
+        uint8_t code = kvCodes[place(page, r) * 512 + j];
+        v.push_back(double(e5m2 ? e5m2ToFloat(code) : e4m3ToFloat(code)) * scale);
+        s += double(e4m3ToFloat(qCodes[h * 512 + j])) * qScales[h] * v.back();
+      }
+      for (int64_t j = 0; j < 64; ++j)
+        s += rope[j] * k[j];
+      scores.push_back(s * kScale * std::log2(std::exp(1.0)));
+      values.push_back(v);
+    }
+    Attended a{std::vector<double>(512), 0};
+    double most = *std::max_element(scores.begin(), scores.end()), sum = 0;
+    for (double s : scores)
+      sum += std::exp2(s - most);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < 512; ++j)
+        a.out[j] += std::exp2(scores[i] - most) / sum * values[i][j];
+    a.logSum = most + std::log2(sum);
+    return a;
+  }
+
+  void checkWhole(int64_t seq) {
+    for (int64_t h = 0; h < heads; ++h)
+      EXPECT_LT(relativeError(widened(out.row({seq, h}), 512), want(seq, h, 0, pagesOf(lens[seq])).out), 5e-3) << "sequence " << seq << " head " << h;
+  }
+  void checkPart(int64_t seq, int64_t begin, int64_t end, int64_t slot) {
+    for (int64_t h = 0; h < heads; ++h) {
+      Attended a = want(seq, h, begin, end);
+      const float *row = partial.data() + (slot * heads + h) * 512;
+      EXPECT_LT(relativeError({row, row + 512}, a.out), 5e-3) << "slot " << slot << " head " << h;
+      EXPECT_NEAR(lse[slot * heads + h], a.logSum, 1e-3) << "slot " << slot << " head " << h;
+    }
+  }
+};
+
+} // namespace
+
+TEST(MlaDecodeCodes, WholeSequencesOfRaggedLengths) {
+  for (bool e5m2 : {false, true})
+    for (uint64_t seed : {0, 1, 2}) {
+      CodesStep step(4, {1, 63, 64, 65, 129, 200}, e5m2);
+      for (int32_t s = 0; s < step.seqs; ++s) {
+        step.add(s, 0, CodesStep::pagesOf(step.lens[s]), -1);
+        if (s % 2) // two parts of several items, and an idle one
+          step.endPart();
+      }
+      step.endPart();
+      step.run(seed);
+      for (int64_t s = 0; s < step.seqs; ++s)
+        step.checkWhole(s);
+    }
+}
+
+TEST(MlaDecodeCodes, PartsOfASequence) {
+  CodesStep step(4, {300, 70});
+  step.add(0, 0, 2, 0), step.endPart();
+  step.add(0, 2, 4, 1), step.add(0, 4, 5, 2), step.endPart(); // an odd last part, of 44 keys
+  step.add(1, 0, 2, -1), step.endPart();
+  step.run(1);
+  step.checkPart(0, 0, 2, 0), step.checkPart(0, 2, 4, 1), step.checkPart(0, 4, 5, 2);
+  step.checkWhole(1);
+  EXPECT_EQ(*step.out.row({0, 0}), kNan) << "the row of a sequence that was cut is left for the combine";
+}
+
+TEST(MlaDecodeCodes, HeadsBeyondATile) {
+  CodesStep step(72, {100});
+  step.add(0, 0, 2, -1), step.endPart();
+  step.run(2);
+  step.checkWhole(0);
+}
+
+/// Maxima that jump move the reference and rescale the accumulator.
+TEST(MlaDecodeCodes, LargeScores) {
+  CodesStep step(4, {320}, false, 12);
+  step.add(0, 0, 5, -1), step.endPart();
+  step.run(3);
+  step.checkWhole(0);
+}
+
+TEST(MlaDecodeCodes, BitsDoNotDependOnTheBatch) {
+  CodesStep many(4, {200, 130, 77});
+  for (int32_t s = 0; s < many.seqs; ++s)
+    many.add(s, 0, CodesStep::pagesOf(many.lens[s]), -1);
+  many.endPart();
+  CodesStep alone = many;
+  alone.items.clear(), alone.parts.clear();
+  alone.add(1, 0, 3, -1), alone.endPart();
+  many.run(1), alone.run(2);
+  many.checkWhole(1);
+  for (int64_t h = 0; h < many.heads; ++h)
+    EXPECT_TRUE(std::equal(many.out.row({1, h}), many.out.row({1, h}) + 512, alone.out.row({1, h})));
+}
+
+} // namespace dsv3::codegen
