@@ -9,7 +9,6 @@ packages=(
   lld-22                                                   # links the build, and each code variant when compile-model runs
   cmake ninja-build ccache                                 # build
   nlohmann-json3-dev libcli11-dev libonig-dev libxxhash-dev # JSON, flags, the tokenizer's regex engine, hashes
-  libboost-dev                                             # HTTP
   libboost-dev libspdlog-dev libyaml-cpp-dev                # the server: HTTP (headers only), logs, its configuration file
   libeigen3-dev                                            # matrix products and factorisations of calibration
   libgtest-dev libgmock-dev                                # tests
