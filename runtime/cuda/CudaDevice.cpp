@@ -62,6 +62,8 @@ Status CudaDevice::load(const Options &options) {
   if (std::string shortage = kvShortage(b, pages, desc.kv_page_tokens); !shortage.empty())
     notes.push_back(shortage);
   kvBytes = uint64_t(pages) * b.pageBytes;
+  if (Status s = checkFields(); !s)
+    return s;
   if (Status s = allocate(); !s)
     return s;
   if (Status s = bindLaunches(); !s)
@@ -71,11 +73,19 @@ Status CudaDevice::load(const Options &options) {
   return captureAll();
 }
 
+Status CudaDevice::checkFields() const {
+  for (uint32_t i = 0; i < desc.n_fields; ++i)
+    if (desc.fields[i].offset % kPiece)
+      return checkpointError("field " + printable(desc.fields[i].name) + " of the step buffer: expected a multiple of " + std::to_string(kPiece) +
+                             " bytes as its place, got " + std::to_string(desc.fields[i].offset));
+  return {};
+}
+
 Status CudaDevice::allocate() {
   const char *const names[] = {"weights", "the kv cache", "the arena", "the step buffer", "results"};
   pools.resize(DSV3_POOL_COUNT);
   for (int i = 0; i < DSV3_POOL_COUNT; ++i) {
-    uint64_t bytes = i == DSV3_POOL_KV ? kvBytes : desc.pool_bytes[i] + (i == DSV3_POOL_STEP ? kScalarBytes : 0);
+    uint64_t bytes = i == DSV3_POOL_KV ? kvBytes : i == DSV3_POOL_STEP ? stepBytes() : desc.pool_bytes[i];
     // Zeros: rows that no kernel has written yet may be multiplied by zero, and then must be numbers.
     // Drawn weights are written element by element, so that padding stays.
     Result<cuda::DeviceMemory> memory = gpu->allocate(bytes, names[i], i != DSV3_POOL_WEIGHTS || artifact.target().drawn);
@@ -99,7 +109,7 @@ Status CudaDevice::allocateSlots() {
   }
   constexpr unsigned withoutTiming = 2;
   for (Slot &slot : slots) {
-    Result<cuda::PinnedMemory> step = gpu->allocatePinned(kScalarBytes + desc.pool_bytes[DSV3_POOL_STEP], "the step buffer");
+    Result<cuda::PinnedMemory> step = gpu->allocatePinned(stepBytes(), "the step buffer");
     if (!step)
       return step.error();
     slot.step = std::move(*step);
@@ -193,10 +203,10 @@ Status CudaDevice::bindLaunches() {
   if (!loaded)
     return loaded.error();
   code = std::move(*loaded);
-  Result<cuda::TakeTokens> take = cuda::TakeTokens::load(*gpu);
-  if (!take)
-    return take.error();
-  taker = std::move(*take);
+  Result<cuda::StepKernels> own = cuda::StepKernels::load(*gpu);
+  if (!own)
+    return own.error();
+  kernels = std::move(*own);
   for (const dsv3_grid_launch *l : all) {
     std::unique_ptr<Bound> &known = launches[l];
     if (known)
@@ -336,7 +346,9 @@ Status CudaDevice::copyResults(const std::vector<HostCopy> &copies) {
   if (Status s = growResults(slot, bytes); !s)
     return s;
   for (const HostCopy &c : copies) {
-    if (Status s = gpu->download(slot.results.data() + at, address(c.ref), c.bytes); !s)
+    uint8_t *to = slot.results.data() + at;
+    bool few = cuda::StepKernels::suits(to, address(c.ref), c.bytes);
+    if (Status s = few ? kernels.fetch(to, address(c.ref), c.bytes) : gpu->download(to, address(c.ref), c.bytes); !s)
       return s;
     at += c.bytes;
   }
@@ -344,13 +356,19 @@ Status CudaDevice::copyResults(const std::vector<HostCopy> &copies) {
   return {};
 }
 
-Status CudaDevice::sendStep(dsv3_step_host &step) {
+Status CudaDevice::sendStep(dsv3_step_host &step, bool takes) {
   const Slot &slot = slots[filling];
   step.scalars[DSV3_SCALAR_KV_LAYER_STRIDE] = int64_t(kvBytes / desc.kv_layers);
   std::memcpy(slot.step.data(), step.scalars, sizeof step.scalars);
   if (Status s = gpu->enter(); !s)
     return s;
-  return gpu->upload(base[DSV3_POOL_STEP] - kScalarBytes, slot.step.data(), slot.step.bytes());
+  cuda::StepKernels::Taken taken;
+  if (takes) {
+    const uint64_t ids = kScalarBytes + findField(desc, DSV3_FIELD_IDS)->offset;
+    const uint64_t end = ids + uint64_t(step.scalars[DSV3_SCALAR_TOKENS]) * sizeof(int32_t);
+    taken = {ids / kPiece, (end + kPiece - 1) / kPiece, sampled};
+  }
+  return kernels.bring(base[DSV3_POOL_STEP] - kScalarBytes, slot.step.data(), slot.step.bytes(), taken);
 }
 
 void CudaDevice::noteChoices(uint32_t program, const dsv3_step_host &step) {
@@ -379,9 +397,7 @@ Status CudaDevice::enqueue(uint32_t program, dsv3_step_host &step, const std::ve
   slot.program = program;
   taps = sink;
   fetched = nullptr;
-  Status s = sendStep(step);
-  if (s && *takes)
-    s = taker.launch(tokens, base[DSV3_POOL_STEP] - kScalarBytes, base[DSV3_POOL_STEP] + ids, sampled);
+  Status s = sendStep(step, *takes);
   if (s)
     s = taps ? play(program, step) : cu.check(cu.cuGraphLaunch(graphs[program], gpu->stream()), "cuGraphLaunch");
   if (s)
@@ -454,7 +470,7 @@ Status CudaDevice::runByLaunch(uint32_t program, dsv3_step_host step, const Laun
   };
   taps = nullptr;
   hook = &waiting;
-  Status s = sendStep(step);
+  Status s = sendStep(step, false);
   if (s)
     s = play(program, step);
   hook = nullptr;
@@ -498,7 +514,7 @@ double median(std::vector<double> values) {
 Result<StepTimes> CudaDevice::time(uint32_t program, dsv3_step_host step, int runs) {
   const Driver &cu = gpu->driver();
   Events events(cu);
-  if (Status s = sendStep(step); !s)
+  if (Status s = sendStep(step, false); !s)
     return s.error();
   std::vector<double> totals;
   std::vector<std::vector<double>> each;

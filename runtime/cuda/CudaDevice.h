@@ -1,17 +1,17 @@
 // A GPU: pools in device memory, programs as CUDA graphs.
 //
 // Everything is decided at load: pools are allocated, weights copied, tensor maps encoded, every program captured. A
-// step is one copy of [scalars | step buffer] to the device, one graph, a copy back of the results that the host needs (a few
-// bytes a sequence, where the device chooses the tokens), one wait.
+// step is one kernel that brings [scalars | step buffer] to the device, one graph, a kernel or a copy that brings back the results
+// that the host needs (a few bytes a sequence, where the device chooses the tokens), one wait.
 //
 // Two steps may be in flight, each with host memory of its own for what goes in and what comes out. On the device they
-// share all memory: one stream keeps them in order. Between the copy and the graph of a step that takes tokens of the step before
-// runs a kernel that puts them in place (TakeTokens.h).
+// share all memory: one stream keeps them in order. The kernel that brings a step also puts the tokens of the step before in
+// place (StepKernels.h).
 #pragma once
 
 #include "runtime/cuda/DeviceCode.h"
 #include "runtime/cuda/Gpu.h"
-#include "runtime/cuda/TakeTokens.h"
+#include "runtime/cuda/StepKernels.h"
 #include "runtime/engine/Artifact.h"
 #include "runtime/engine/Device.h"
 #include "runtime/engine/KvBudget.h"
@@ -62,6 +62,8 @@ private:
 
   /// Before the step buffer: its own first cache lines hold the scalars.
   static constexpr uint64_t kScalarBytes = 256;
+  static constexpr uint64_t kPiece = 16; ///< what a thread brings
+  uint64_t stepBytes() const { return (kScalarBytes + desc.pool_bytes[DSV3_POOL_STEP] + kPiece - 1) / kPiece * kPiece; }
 
   explicit CudaDevice(const Artifact &artifact);
   Status load(const Options &options);
@@ -82,7 +84,8 @@ private:
   void tap(uint32_t index, const dsv3_ref &src, int64_t rows);
   /// The step on its way to the device, its program behind it (by launches where `sink` wants taps), its results behind that.
   Status enqueue(uint32_t program, dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink *sink);
-  Status sendStep(dsv3_step_host &step);
+  Status sendStep(dsv3_step_host &step, bool takes);
+  Status checkFields() const;
   void noteChoices(uint32_t program, const dsv3_step_host &step);
   Status copyResults(const std::vector<HostCopy> &copies);
   Status growResults(Slot &slot, uint64_t bytes);
@@ -102,7 +105,7 @@ private:
   int flying = 0;               ///< steps in flight: the slots before `filling`
   const Slot *fetched = nullptr; ///< whose copies fetch() gives
   cuda::DeviceCode code;
-  cuda::TakeTokens taker;
+  cuda::StepKernels kernels;
   std::unordered_map<const dsv3_grid_launch *, std::unique_ptr<Bound>> launches;
   std::vector<void *> graphs; ///< by program
 

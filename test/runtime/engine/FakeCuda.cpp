@@ -59,6 +59,8 @@ struct Call {
   std::vector<uint64_t> words;
 
   void run() const {
+    if (kernel->raw)
+      return kernel->raw(words.data());
     const int64_t *step = reinterpret_cast<const int64_t *>(words[0]);
     std::vector<const void *> bufs;
     for (unsigned i = 0; i < kernel->bufs; ++i)
@@ -245,8 +247,8 @@ API cuModuleGetFunction(void **function, void *module, const char *name) {
       return *function = new Function{&k}, kOk;
   if (fake::kFillKernel.name == std::string(name))
     return *function = new Function{&fake::kFillKernel}, kOk;
-  if (fake::kTakeKernel.name == std::string(name))
-    return *function = new Function{&fake::kTakeKernel}, kOk;
+  if (fake::kStepKernel.name == std::string(name))
+    return *function = new Function{&fake::kStepKernel}, kOk;
   return kNotFound;
 }
 API cuFuncSetAttribute(void *function, int attribute, int value) {
@@ -277,7 +279,7 @@ API cuLaunchKernelEx(const LaunchConfig *launch, void *function, void **params, 
       return kInvalid;
     call.words.push_back(words[0]);
   }
-  log(std::string(stream.capturing ? "capture " : "launch ") + f.kernel->name);
+  log(std::string(stream.capturing ? "capture " : "launch ") + f.kernel->name + (f.kernel->raw ? " " + std::to_string(16 * call.words[2]) : ""));
   if (stream.capturing)
     stream.captured.push_back(call);
   else

@@ -109,13 +109,6 @@ void sample(const void *const *b, const int64_t *, int64_t begin, int64_t end, v
       out<dsv3_sampled>(b[2])[r] = chooser.choose(in<float>(b[0]) + r * kVocab, kVocab, how);
 }
 
-/// ids, sampled. Tile: an id; one below zero stands for a row of `sampled`. The runtime's own kernel.
-[[maybe_unused]] void takeTokens(const void *const *b, const int64_t *, int64_t begin, int64_t end, void *) {
-  for (int64_t i = begin; i < end; ++i)
-    if (int32_t &id = out<int32_t>(b[0])[i]; id < 0)
-      id = in<dsv3_sampled>(b[1])[-1 - id].id;
-}
-
 void copy(const void *const *b, const int64_t *, int64_t begin, int64_t end, void *) {
   std::memcpy(out<char>(b[1]) + begin * 4, in<char>(b[0]) + begin * 4, (end - begin) * 4);
 }
@@ -128,6 +121,7 @@ struct Kernel {
   unsigned bufs, consts;
   bool kvMap;
   int tiles; ///< DSV3_SCALAR_*; -1: tokens if the first constant is not zero, else sequences
+  void (*raw)(const uint64_t *words) = nullptr; ///< in place of `fn`: runs once over all arguments
 };
 [[maybe_unused]] const Kernel kKernels[] = {{"append", append, 6, 0, true, DSV3_SCALAR_TOKENS},
                                             {"append_mtp", appendMtp, 5, 0, true, DSV3_SCALAR_TOKENS},
@@ -147,7 +141,17 @@ void dummyFill(const void *const *b, const int64_t *, int64_t, int64_t, void *) 
     to[i] = uint32_t(words[dsv3::kFillKeys]) + uint32_t(i);
 }
 [[maybe_unused]] const Kernel kFillKernel = {"dummy_fill", dummyFill, 2, 0, false, DSV3_SCALAR_TOKENS};
-[[maybe_unused]] const Kernel kTakeKernel = {"take_tokens", takeTokens, 2, 0, false, DSV3_SCALAR_TOKENS};
+
+/// to, from, pieces of 16 bytes, the first and the end of those whose negative words stand for rows of the last: `sampled`. The
+/// runtime's own; its words are not those of a module's kernel.
+[[maybe_unused]] void stepCopy(const uint64_t *words) {
+  auto *to = reinterpret_cast<int32_t *>(words[0]);
+  auto *from = reinterpret_cast<const int32_t *>(words[1]);
+  auto *sampled = reinterpret_cast<const dsv3_sampled *>(words[5]);
+  for (uint64_t i = 0; i < 4 * words[2]; ++i)
+    to[i] = i / 4 >= words[3] && i / 4 < words[4] && from[i] < 0 ? sampled[-1 - from[i]].id : from[i];
+}
+[[maybe_unused]] const Kernel kStepKernel = {"step_copy", nullptr, 5, 0, false, 0, stepCopy};
 
 } // namespace
 } // namespace fake
