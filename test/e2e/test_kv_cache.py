@@ -71,7 +71,7 @@ def test_pages_hold_fewer_bytes(quantised, tiny_f32):
     tokens = coded["kv"]["layers"] * 64
     assert plain["targets"][0]["memory"]["kv_page"] == tokens * 576 * 4
     assert coded["targets"][0]["memory"]["kv_page"] == tokens * (512 + 64 * 4 + 4)
-    shown = tools.succeed("compile-model", "inspect", quantised("fp8_e4m3")).stdout
+    shown = tools.succeed("compile-model", "inspect", quantised("fp8_e4m3")).stdout.decode()
     assert "latent (512) as fp8_e4m3" in shown and "772 bytes a token and layer" in shown
 
 
