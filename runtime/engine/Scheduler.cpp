@@ -29,7 +29,8 @@ static int64_t orUnlimited(int64_t n) { return n > 0 ? n : kNoLimit; }
 Scheduler::Scheduler(const dsv3_module_desc &module, const ProgramSet &programs, BlockManager &blocks, const SchedulerOptions &options)
     : module(module), programs(programs), blocks(blocks), options(options) {
   uint32_t phase = options.schedule == Schedule::Mixed ? DSV3_PHASE_PREFILL : DSV3_PHASE_DECODE;
-  mostRunning = size_t(std::min<int64_t>(module.programs[programs.largest(phase)].seqs, orUnlimited(options.maxNumSeqs)));
+  // A running sequence has a row in every step, so no more run than a step has tokens for.
+  mostRunning = size_t(std::min({int64_t(module.programs[programs.largest(phase)].seqs), orUnlimited(options.maxNumSeqs), orUnlimited(options.maxNumBatchedTokens)}));
 }
 
 //===-- Requests ----------------------------------------------------------===//
@@ -212,11 +213,13 @@ Scheduler::Step Scheduler::prefillStep(bool decodingToo) {
 
 Scheduler::Step Scheduler::mixedStep() {
   std::vector<Generation *> candidates = grown(runningWhere(false));
-  size_t decoding = candidates.size();
+  const auto decoding = static_cast<int64_t>(candidates.size());
   for (Generation *g : runningWhere(true))
     if (!g->request.promptLogprobs)
       candidates.push_back(g);
-  return plan(DSV3_PHASE_PREFILL, candidates, orUnlimited(options.prefillChunk), decoding ? cost.rowsWithin(options.maxTokenGap) : kNoLimit);
+  // However tight the bound, each running sequence has its row, and prompts move.
+  int64_t rows = decoding ? std::max(cost.rowsWithin(options.maxTokenGap), decoding + kQueryTile) : kNoLimit;
+  return plan(DSV3_PHASE_PREFILL, candidates, orUnlimited(options.prefillChunk), rows);
 }
 
 Scheduler::Step Scheduler::schedule() {
@@ -227,11 +230,8 @@ Scheduler::Step Scheduler::schedule() {
     return {};
   bool prefill = !decoding || (!prompts.empty() && !lastWasPrefill);
   lastWasPrefill = prefill;
-  if (options.schedule == Schedule::Mixed) {
-    bool score = prefill && prompts.front()->request.promptLogprobs;
-    return score ? prefillStep(decoding) : mixedStep();
-  }
-  Step step = prefill ? prefillStep(decoding) : decodeStep();
+  const bool mixed = options.schedule == Schedule::Mixed, judged = prefill && prompts.front()->request.promptLogprobs;
+  Step step = mixed && !judged ? mixedStep() : prefill ? prefillStep(decoding) : decodeStep();
   // Every running sequence may have had to give its pages back to one that prefills.
   return step.items.empty() && !prompts.empty() ? prefillStep(false) : step;
 }

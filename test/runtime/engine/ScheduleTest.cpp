@@ -173,6 +173,44 @@ TEST(Mixed, PreemptionChangesNothing) {
   expectPagesBack(*s.engine);
 }
 
+TEST(Mixed, APromptThatIsJudgedGoesOnWhenNoOtherHasPages) {
+  // The judged one goes first and holds 3 of 5 pages, one row a step; the other needs its third page before that is done.
+  Engine::Options options;
+  options.scheduling.schedule = Schedule::Mixed;
+  options.scheduling.prefillChunk = 1;
+  options.scheduling.policy = Policy::Priority;
+  Rig s(options, 5);
+  Outcome judged, other;
+  ASSERT_TRUE(bool(s.engine->submit(request(randomIds(10, 2), 150, other))));
+  while (other.ids.empty())
+    ASSERT_TRUE(bool(s.engine->step()));
+  Request first = request(randomIds(180, 1), 0, judged);
+  first.promptLogprobs = 0;
+  first.priority = -1;
+  ASSERT_TRUE(bool(s.engine->submit(first)));
+  Status ran = s.engine->runAll();
+  ASSERT_TRUE(bool(ran)) << ran.error().message;
+  EXPECT_GT(s.engine->stats().preemptions, 0);
+  EXPECT_EQ(other.ids, expectedTokens(randomIds(10, 2), 150));
+  expectPagesBack(*s.engine);
+}
+
+TEST(Schedule, NoMoreRunThanAStepHasTokensFor) {
+  for (Schedule schedule : {Schedule::Split, Schedule::Mixed}) {
+    Engine::Options options;
+    options.scheduling.schedule = schedule;
+    options.scheduling.maxNumBatchedTokens = 2;
+    Rig s(options);
+    EXPECT_EQ(s.engine->snapshot().maxRunning, 2u) << "a third would wait for a place in every step, unseen";
+    std::vector<Outcome> outcomes(3);
+    for (int i = 0; i < 3; ++i)
+      ASSERT_TRUE(bool(s.engine->submit(request(randomIds(5, i), 9, outcomes[size_t(i)]))));
+    ASSERT_TRUE(bool(s.engine->runAll()));
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(outcomes[size_t(i)].ids, expectedTokens(randomIds(5, i), 9));
+  }
+}
+
 TEST(Schedule, MaxNumBatchedTokensLimitsAStep) {
   Engine::Options options;
   options.scheduling.maxNumBatchedTokens = 16;
