@@ -40,6 +40,7 @@ Request Completion::request(std::vector<int32_t> prompt) {
     r.endIds = eosIds;
   r.endIds.insert(r.endIds.end(), params.stopIds.begin(), params.stopIds.end());
   r.onToken = [this](const SampledToken &token) { return take(token); };
+  r.onError = [this](const Error &error) { failure = error; };
   r.onFinish = [this](FinishReason why) { finish(why); };
   start = first = last = Clock::now();
   return r;

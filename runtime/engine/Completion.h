@@ -54,6 +54,8 @@ public:
 
   bool done() const { return reason.has_value(); }
   FinishReason finishReason() const { return *reason; }
+  /// What the request itself failed by, if it did.
+  const std::optional<Error> &error() const { return failure; }
   const std::vector<int32_t> &ids() const { return tokenIds; }
   const std::vector<double> &logprobs() const { return tokenLogprobs; }
 
@@ -81,6 +83,7 @@ private:
   std::vector<double> tokenLogprobs;
   std::string shown;
   std::optional<FinishReason> reason;
+  std::optional<Error> failure;
   Clock::time_point start, first, last;
 };
 

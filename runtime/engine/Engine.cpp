@@ -130,6 +130,8 @@ template Result<const dsv3_sampled *> Engine::fetch(const HostCopy &);
 void Engine::finishRetired() {
   for (std::unique_ptr<Generation> &g : scheduler.retire()) {
     ++counters.finished[static_cast<int>(*g->finished)];
+    if (g->error && g->request.onError)
+      g->request.onError(*g->error);
     if (g->request.onFinish)
       g->request.onFinish(*g->finished);
     if (g->inFlight > 0)

@@ -77,8 +77,8 @@ public:
   /// Something waits, runs or has yet to come back from the device.
   bool hasWork() const { return !scheduler.empty() || current; }
 
-  /// Takes one step's results. An error concerns the device or the model, not one request;
-  /// logits that are not finite are BadCheckpoint.
+  /// Takes one step's results. An error concerns the device, not one request: a request whose logits are not finite ends by
+  /// itself, with FinishReason::Error and Request::onError, and its pages are not found by others.
   Status step();
 
   /// Steps until nothing is left.
@@ -151,6 +151,8 @@ private:
   /// Keeps what a score step says about a prompt; hands it out with the last row.
   Status judgePrompt(const Scheduler::Step &step, size_t item);
   void advance(Generation &generation, const SampledToken &token, int64_t place);
+  /// Ends one request by its own fault and gives nothing; an error of anything else is given back.
+  Status endBy(Generation &generation, const Error &error);
   void finishRetired();
 
   Device &device;

@@ -24,6 +24,7 @@ struct EngineSnapshot {
   uint64_t prefixHits = 0;      ///< prompt tokens that were found there
   uint64_t prefixEvictions = 0; ///< cached pages given to others
   uint64_t finished[4] = {};    ///< requests, by FinishReason
+  uint64_t nonFinite = 0;       ///< requests that ended because a logit was not finite
 };
 
 } // namespace dsv3

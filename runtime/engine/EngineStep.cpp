@@ -197,14 +197,29 @@ Status Engine::postprocess(const Flight &flight) {
     if (g.finished)
       continue;
     if (Status s = step.phase == DSV3_PHASE_SCORE ? judgePrompt(step, i) : Status(); !s)
-      return Error{s.error().code, g.request.name + ": " + s.error().message};
+      if (Status all = endBy(g, s.error()); !all)
+        return all;
     if (flight.choosers[i] == Chooser::Nobody || g.finished)
       continue;
     Result<SampledToken> token = sample(flight, i);
-    if (!token)
-      return Error{token.error().code, g.request.name + ": " + token.error().message};
-    advance(g, *token, flight.places[i]);
+    if (token) {
+      advance(g, *token, flight.places[i]);
+    } else if (Status all = endBy(g, token.error()); !all) {
+      return all;
+    }
   }
+  return {};
+}
+
+Status Engine::endBy(Generation &g, const Error &e) {
+  Error named{e.code, g.request.name + ": " + e.message};
+  if (e.code != ExitCode::BadCheckpoint)
+    return named;
+  ++counters.nonFinite;
+  // Should the fault be a passing one of the machine, those who begin alike must not inherit it.
+  blocks.forget(g.sequence.pages);
+  g.error = std::move(named);
+  g.finished = FinishReason::Error;
   return {};
 }
 

@@ -18,7 +18,7 @@ enum class FinishReason {
   Stop,      ///< an end id, or onToken asked for the end
   Length,    ///< max_tokens or the plan's length
   Cancelled, ///< Engine::cancel
-  Error,     ///< the engine failed
+  Error,     ///< the engine failed, or the request's own logits are not finite (Request::onError)
 };
 
 /// "stop", "length", "cancelled", "error"
@@ -52,6 +52,8 @@ struct Request {
   /// Called from Engine::step for each token, the end id too. False ends the request:
   /// that is how stop strings, which the engine knows nothing of, take effect.
   std::function<bool(const SampledToken &)> onToken;
+  /// Called before onFinish(Error) when the fault is this request's alone: BadCheckpoint, "NAME: logit 5 at position 6 is not finite: ...".
+  std::function<void(const Error &)> onError;
   /// Called once, after the last token. May submit other requests.
   std::function<void(FinishReason)> onFinish;
 };

@@ -47,6 +47,7 @@ struct Generation {
   Request request;
   double order = 0; ///< lower comes first; equal ones by id
   std::optional<FinishReason> finished;
+  std::optional<Error> error; ///< why it ended, when nothing else did
   bool started = false;
   int64_t preemptions = 0; ///< times it gave its pages back
   int inFlight = 0; ///< steps on the device that have rows of it

@@ -117,6 +117,20 @@ BlockId BlockManager::publish(int32_t page, BlockId parent, const int32_t *token
   return p.id;
 }
 
+void BlockManager::forget(const std::vector<int32_t> &list) {
+  for (int32_t page : list) {
+    Page &p = pages[size_t(page)];
+    assert(p.references > 0 && "only who uses a page knows that it is bad");
+    if (!p.id)
+      continue;
+    published.erase(p.hash);
+    Page unpublished;
+    unpublished.references = p.references;
+    p = std::move(unpublished);
+    --counters.cachedPages;
+  }
+}
+
 void BlockManager::count(int64_t tokens, int64_t hits) {
   if (!cachePrefixes)
     return;

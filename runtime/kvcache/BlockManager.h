@@ -64,6 +64,9 @@ public:
   /// block with this content: this page's, or that of a page that was there before, which then stays the one that is found.
   BlockId publish(int32_t page, BlockId parent, const int32_t *tokens, const std::string &salt);
 
+  /// Makes pages that are in use findable no more: what they hold is not to be trusted. Blocks behind them are no longer found either.
+  void forget(const std::vector<int32_t> &list);
+
   /// A request was admitted whose prompt of `tokens` had `hits` tokens in the cache.
   void count(int64_t tokens, int64_t hits);
 

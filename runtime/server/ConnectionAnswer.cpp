@@ -11,7 +11,11 @@ int64_t now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-ApiError engineFailed() {
+ApiError failureOf(const Event &event) {
+  if (event.error) {
+    log(LogLevel::Error, "a request failed", {{"error", event.error->message}});
+    return fromEngine(*event.error, "");
+  }
   ApiError error;
   error.status = 500;
   error.type = "internal_error";
@@ -91,7 +95,7 @@ awaitable<void> Connection::wholeAnswer(const RequestHead &head, Reply &reply) {
   while (!generation->ended() && !gone && !failed)
     for (const Event &event : co_await generation->events()) {
       if (event.end == FinishReason::Error)
-        failed.emplace(engineFailed());
+        failed.emplace(failureOf(event));
       else if (event.end == FinishReason::Cancelled)
         failed.emplace(wasCutOff());
       reply.add(event);
@@ -122,7 +126,7 @@ awaitable<void> Connection::streamAnswer(const RequestHead &head, const Prepared
     std::string out;
     for (const Event &event : co_await generation->events()) {
       if (event.end == FinishReason::Error) {
-        out += sseEvent(engineFailed().json());
+        out += sseEvent(failureOf(event).json());
         continue;
       }
       std::vector<OrderedJson> chunks;

@@ -74,7 +74,7 @@ Request Generation::makeRequest(size_t index, const Prompt &prompt, const Params
   choice.completion->onDone = [this, index] {
     FinishReason reason = choices[index]->completion->finishReason();
     countEnd(*choices[index], reason);
-    push({index, "", std::nullopt, nullptr, reason});
+    push({index, "", std::nullopt, nullptr, reason, choices[index]->completion->error()});
   };
   auto self = shared_from_this();
   const auto tokens = int64_t(prompt.ids.size());

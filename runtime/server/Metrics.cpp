@@ -108,6 +108,7 @@ void Metrics::writeEngine(std::string &out, const EngineSnapshot &e) const {
   counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.", e.prefixQueries);
   counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", e.prefixHits);
   counter("dsv3:prefix_cache_evictions_total", "Cached pages given to other requests.", e.prefixEvictions);
+  counter("dsv3:non_finite_requests_total", "Requests that failed because a logit was not finite.", e.nonFinite);
   counter("dsv3:engine_steps_total", "Steps of the engine.", e.steps);
   one(out, "dsv3:kv_pages_cached", "gauge", "Free pages whose contents a later request may find.", labels, double(e.cachedPages));
   one(out, "dsv3:max_requests_running", "gauge", "Requests that can run at once.", labels, double(e.maxRunning));

@@ -98,6 +98,9 @@ Result<ExactMatch> measureProblems(Engine &engine, const TextModel &model,
   }
   if (Status s = engine.runAll(); !s)
     return s.error();
+  for (const std::unique_ptr<Completion> &answer : answers)
+    if (answer->error())
+      return *answer->error();
   for (size_t i = 0; i < problems.size(); ++i)
     out.correct += finalNumber(answers[i]->text()) == problems[i].final;
   return out;

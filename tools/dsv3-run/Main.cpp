@@ -37,9 +37,11 @@ public:
         return options.batch
                    ? Error{s.error().code, "request " + std::to_string(i) + ": " + s.error().message}
                    : s.error();
-    while (engine.hasWork() && !output.closed() && output.status())
+    while (engine.hasWork() && !output.closed() && output.status() && !failed)
       if (Status s = engine.step(); !s)
         return s;
+    if (failed)
+      return *failed;
     if (!json() && !output.closed())
       output.write("\n");
     return output.status();
@@ -59,7 +61,12 @@ private:
       return made.error();
     completions.push_back(std::move(*made));
     Completion &completion = *completions.back();
-    completion.onDone = [this] { printDone(); };
+    completion.onDone = [this, &completion] {
+      if (completion.error() && !failed)
+        failed = completion.error();
+      if (!failed)
+        printDone();
+    };
     Request r = completion.request(request.prompt);
     r.name = "request " + std::to_string(index); // also after requests that are not submitted
     if (!json() && !model.tokenizer())
@@ -96,6 +103,7 @@ private:
   Output output;
   std::vector<std::unique_ptr<Completion>> completions;
   size_t next = 0;
+  std::optional<Error> failed; ///< the first request's that failed: no lines after it
 };
 
 Status runOptions(const Options &options) {

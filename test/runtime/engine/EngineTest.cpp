@@ -192,14 +192,68 @@ TEST(Engine, SamplingIsTheSameAloneAndAmongOthers) {
   EXPECT_NE(sampled(0, 0), sampled(0, 1));
 }
 
-TEST(Engine, LogitsThatAreNotFiniteAreAnError) {
+TEST(Engine, ALogitThatIsNotFiniteEndsItsRequestAlone) {
+  Engine::Options options;
+  options.prefixCache = true;
+  Rig s(options, 40, 2, "dsv3_fake_nan_some");
+  std::vector<Outcome> outcomes(24);
+  std::vector<Ids> want;
+  size_t failing = 0;
+  for (int i = 0; i < 24; ++i) {
+    ASSERT_TRUE(bool(s.engine->submit(request(randomIds(70 + i, i), 12, outcomes[size_t(i)]))));
+    want.push_back(tokensBeforeOverflow(randomIds(70 + i, i), 12));
+    failing += want.back().size() < 12;
+  }
+  ASSERT_TRUE(failing > 2 && failing < 22) << failing;
+  ASSERT_TRUE(bool(s.engine->runAll()));
+  for (size_t i = 0; i < 24; ++i) {
+    EXPECT_EQ(outcomes[i].ids, want[i]) << i;
+    EXPECT_EQ(outcomes[i].reason, want[i].size() < 12 ? FinishReason::Error : FinishReason::Length);
+    ASSERT_EQ(outcomes[i].error.has_value(), want[i].size() < 12);
+    if (!outcomes[i].error)
+      continue;
+    EXPECT_EQ(outcomes[i].error->code, ExitCode::BadCheckpoint);
+    EXPECT_EQ(outcomes[i].error->message, "request " + std::to_string(i) + ": logit 5 at position " +
+                                              std::to_string(69 + i + want[i].size()) + " is not finite: the weights overflow");
+  }
+  EngineSnapshot now = s.engine->snapshot();
+  EXPECT_EQ(now.nonFinite, failing);
+  EXPECT_EQ(now.freePages, now.totalPages);
+  // The page of a prompt is found again, but not that of a request that failed.
+  for (size_t i = 0; i < 24; ++i) {
+    int64_t cached = -1;
+    Request again = request(randomIds(70 + int(i), int(i)), 1, outcomes[i]);
+    again.onStart = [&](int64_t tokens) { cached = tokens; };
+    ASSERT_TRUE(bool(s.engine->submit(again)));
+    ASSERT_TRUE(bool(s.engine->runAll()));
+    EXPECT_EQ(cached, want[i].size() < 12 ? 0 : 64) << i;
+  }
+}
+
+TEST(Engine, AJudgedPromptThatOverflowsEndsItsRequestAlone) {
+  Rig s(16, 0, 2, "dsv3_fake_nan_some");
+  std::vector<Outcome> outcomes(8);
+  std::vector<bool> told(8), failing(8);
+  for (int i = 0; i < 8; ++i) {
+    Request r = request(randomIds(30, i), 0, outcomes[size_t(i)]);
+    r.promptLogprobs = 0;
+    r.onPrompt = [&told, i](PromptLogprobs) { told[size_t(i)] = true; };
+    ASSERT_TRUE(bool(s.engine->submit(r)));
+    for (uint32_t hidden : fake::expected(randomIds(30, i)).hidden)
+      failing[size_t(i)] = failing[size_t(i)] || fake::notFinite(hidden);
+  }
+  ASSERT_TRUE(bool(s.engine->runAll()));
+  size_t count = size_t(std::count(failing.begin(), failing.end(), true));
+  ASSERT_TRUE(count > 0 && count < 8) << count;
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(outcomes[i].reason, failing[i] ? FinishReason::Error : FinishReason::Length);
+    EXPECT_EQ(told[i], !failing[i]);
+  }
+  EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
+}
+
+TEST(Score, RowsThatAreNotFiniteAreAnError) {
   Rig s(0, 0, 2, "dsv3_fake_nan");
-  Outcome o;
-  ASSERT_TRUE(bool(s.engine->submit(request({1, 2}, 5, o))));
-  Status status = s.engine->runAll();
-  ASSERT_FALSE(bool(status));
-  EXPECT_EQ(status.error().code, ExitCode::BadCheckpoint);
-  EXPECT_EQ(status.error().message, "request 0: logit 0 at position 1 is not finite: the weights overflow");
   ScoreSink sink;
   sink.mtpLogits = [](size_t, int64_t, int64_t, const float *) -> Status {
     ADD_FAILURE() << "handed out a row that is not finite";

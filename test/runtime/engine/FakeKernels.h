@@ -10,7 +10,7 @@
 #ifndef FAKE_FAULT
 #define FAKE_FAULT 0
 #endif
-enum { kNoFault, kBadAbi, kBadLaunch, kBadField, kBadOutput, kFaultNan, kBadMap, kForeignLaunch, kBadSampled };
+enum { kNoFault, kBadAbi, kBadLaunch, kBadField, kBadOutput, kFaultNan, kBadMap, kForeignLaunch, kBadSampled, kFaultNanSome, kDies };
 
 namespace fake {
 namespace {
@@ -92,12 +92,17 @@ void attendRows(const void *const *b, const int64_t *s, int64_t begin, int64_t e
   }
 }
 
+/// Whether rows whose state is `notFinite` have a logit that is none; a fake GPU is told when it starts.
+[[maybe_unused]] bool nanSome = FAKE_FAULT == kFaultNanSome;
+
 /// hidden, logit_row -> logits. Tile: a row of logits. Constant: 1 for every row, 0 for logit_row's.
 void head(const void *const *b, const int64_t *s, int64_t begin, int64_t end, void *) {
   for (int64_t r = begin; r < end; ++r) {
     uint32_t h = in<uint32_t>(b[0])[s[DSV3_SCALAR_COUNT] ? r : in<int32_t>(b[1])[r]];
     for (int v = 0; v < kVocab; ++v)
       out<float>(b[2])[r * kVocab + v] = FAKE_FAULT == kFaultNan ? __builtin_nanf("") : logit(h, v);
+    if (nanSome && notFinite(h))
+      out<float>(b[2])[r * kVocab + 5] = __builtin_nanf("");
   }
 }
 

@@ -42,6 +42,19 @@ inline Ids expectedTokens(Ids ids, int count) {
   return out;
 }
 
+/// The same of a module where some rows overflow: how many tokens come before the first that does, or all of `count`.
+inline Ids tokensBeforeOverflow(Ids ids, int count) {
+  Ids out;
+  for (int i = 0; i < count; ++i) {
+    const uint32_t hidden = fake::expected(ids).hidden.back();
+    if (fake::notFinite(hidden))
+      break;
+    out.push_back(greedy(hidden));
+    ids.push_back(out.back());
+  }
+  return out;
+}
+
 struct Rig {
   fake::FakeArtifact folder;
   Artifact artifact;
@@ -71,6 +84,7 @@ struct Outcome {
   Ids ids;
   std::vector<double> logprobs;
   std::optional<FinishReason> reason;
+  std::optional<Error> error;
 };
 
 inline Request request(const Ids &prompt, int maxTokens, Outcome &outcome) {
@@ -82,6 +96,7 @@ inline Request request(const Ids &prompt, int maxTokens, Outcome &outcome) {
     outcome.logprobs.push_back(t.logprob);
     return true;
   };
+  r.onError = [&outcome](const Error &error) { outcome.error = error; };
   r.onFinish = [&outcome](FinishReason reason) { outcome.reason = reason; };
   return r;
 }

@@ -127,4 +127,29 @@ TEST(BlockManager, WithoutPrefixCacheNothingIsFound) {
   EXPECT_EQ(blocks.unusedCachedPages(), 0);
 }
 
+TEST(BlockManager, WhatIsForgottenIsNotFound) {
+  BlockManager blocks(6, 4, true);
+  Ids ids = idsFrom(0, 12);
+  Pages a = blocks.allocate(3);
+  publishAll(blocks, ids, a);
+  BlockManager::Match shared = blocks.match(ids, 2, "");
+  Pages middle = {a[1]};
+  blocks.forget(middle);
+  blocks.forget(middle); // nothing more happens
+  EXPECT_EQ(blocks.stats().cachedPages, 2);
+  EXPECT_EQ(blocks.references(a[1]), 2) << "its users keep it";
+  BlockManager::Match m = blocks.match(ids, 3, "");
+  EXPECT_EQ(m.pages.size(), 1u) << "nor is the block behind it";
+  for (Pages *pages : {&m.pages, &shared.pages, &a})
+    blocks.release(*pages);
+  EXPECT_EQ(blocks.freePages(), 6);
+  EXPECT_EQ(blocks.unusedCachedPages(), 2);
+  // The same content again gets an identity of its own, and all pages can still be taken.
+  a = blocks.allocate(3);
+  publishAll(blocks, ids, a);
+  blocks.release(a);
+  Pages all = blocks.allocate(6);
+  EXPECT_EQ(blocks.stats().cachedPages, 0);
+}
+
 } // namespace
