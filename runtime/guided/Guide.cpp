@@ -193,4 +193,21 @@ Result<std::shared_ptr<Guide>> Guides::schema(const std::string &schema) {
   return keep(schema, std::move(*grammar));
 }
 
+Result<std::shared_ptr<Guide>> Guides::calls(const CallRules &rules, text::ToolFormat format, size_t &failed) {
+  // Begins as no schema does, and has a zero byte between its parts, which no name and no JSON has.
+  std::string key = rules.several ? "calls" : "call";
+  key += format == text::ToolFormat::Fenced ? " fenced" : " plain";
+  for (const CallRules::Tool &tool : rules.tools)
+    key += '\0' + tool.name + '\0' + tool.schema;
+  if (std::shared_ptr<Guide> guide = find(key))
+    return guide;
+  text::ToolSyntax syntax = text::toolSyntaxOf(format);
+  for (std::string *part : {&syntax.begin, &syntax.beforeName, &syntax.beforeArguments, &syntax.afterArguments, &syntax.between, &syntax.end})
+    *part = tokens->written(std::move(*part));
+  Result<Grammar> grammar = callGrammar(rules, syntax, failed);
+  if (!grammar)
+    return grammar.error();
+  return keep(key, std::move(*grammar));
+}
+
 } // namespace dsv3::guided

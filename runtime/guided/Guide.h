@@ -9,6 +9,7 @@
 #pragma once
 
 #include "runtime/engine/TokenConstraint.h"
+#include "runtime/guided/CallGrammar.h"
 #include "runtime/guided/Vocabulary.h"
 
 #include <list>
@@ -89,6 +90,9 @@ public:
 
   /// response_format json_schema; `schema` is its JSON text. Usage errors as `compileSchema`.
   Result<std::shared_ptr<Guide>> schema(const std::string &schema);
+
+  /// Calls of tools, in the format of the model's template. Usage errors as `callGrammar`.
+  Result<std::shared_ptr<Guide>> calls(const CallRules &rules, text::ToolFormat format, size_t &failed);
 
 private:
   std::shared_ptr<Guide> find(const std::string &key);

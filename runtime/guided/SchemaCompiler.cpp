@@ -16,21 +16,9 @@ namespace {
 
 class Compiler {
 public:
-  Compiler(const OrderedJson &document, const Limits &limits) : document(document), limits(limits), g(limits), json(g) {}
+  Compiler(const OrderedJson &document, const Limits &limits, Grammar &g, JsonGrammar &json) : document(document), limits(limits), g(g), json(json) {}
 
-  Result<Grammar> run() {
-    RuleId root = g.addRule();
-    StateId value = g.addState(), end = g.addState();
-    g.accept(end);
-    g.addCall(g.startOf(root), json.leading(), value);
-    Result<RuleId> rule = compile(document, "#", 0);
-    if (!rule)
-      return rule.error();
-    g.addCall(value, *rule, end);
-    if (Status s = g.finish(root); !s)
-      return Error{s.error().code, "schema: " + s.error().message};
-    return std::move(g);
-  }
+  Result<RuleId> run() { return compile(document, "#", 0); }
 
 private:
   using Schema = OrderedJson;
@@ -52,8 +40,8 @@ private:
 
   const OrderedJson &document;
   const Limits &limits;
-  Grammar g;
-  JsonGrammar json;
+  Grammar &g;
+  JsonGrammar &json;
   std::map<std::string, RuleId> references; ///< by pointer, also those still being compiled
 };
 
@@ -369,7 +357,7 @@ Result<RuleId> Compiler::compileObject(const SchemaView &view, int depth) {
 
 } // namespace
 
-Result<Grammar> compileSchema(std::string_view schema, const Limits &limits) {
+Result<RuleId> addSchema(std::string_view schema, Grammar &grammar, JsonGrammar &json, const Limits &limits) {
   if (schema.size() > limits.schemaBytes)
     return usageError("schema: expected at most " + std::to_string(limits.schemaBytes) + " bytes, got " + std::to_string(schema.size()));
   if (Status s = checkNesting(schema, 2 * limits.schemaDepth + 8); !s)
@@ -377,7 +365,23 @@ Result<Grammar> compileSchema(std::string_view schema, const Limits &limits) {
   Result<OrderedJson> document = parseOrderedJson(schema, "schema");
   if (!document)
     return usageError(document.error().message);
-  return Compiler(*document, limits).run();
+  return Compiler(*document, limits, grammar, json).run();
+}
+
+Result<Grammar> compileSchema(std::string_view schema, const Limits &limits) {
+  Grammar g(limits);
+  JsonGrammar json(g);
+  RuleId root = g.addRule();
+  StateId value = g.addState(), end = g.addState();
+  g.accept(end);
+  g.addCall(g.startOf(root), json.leading(), value);
+  Result<RuleId> rule = addSchema(schema, g, json, limits);
+  if (!rule)
+    return rule.error();
+  g.addCall(value, *rule, end);
+  if (Status s = g.finish(root); !s)
+    return Error{s.error().code, "schema: " + s.error().message};
+  return std::move(g);
 }
 
 Result<Grammar> anyObjectGrammar(const Limits &limits) { return compileSchema(R"({"type": "object"})", limits); }

@@ -1,7 +1,7 @@
 // JSON Schema (draft 2020-12, a subset) to a grammar of the values it allows. See docs/structured-output.md.
 #pragma once
 
-#include "runtime/guided/Grammar.h"
+#include "runtime/guided/JsonGrammar.h"
 
 #include <string_view>
 
@@ -13,6 +13,9 @@ namespace dsv3::guided {
 /// Usage errors name the place and what is there: "schema: #/properties/a: expected a keyword we support, got \"not\"".
 /// Time and memory are bounded by `limits`, whatever the schema.
 Result<Grammar> compileSchema(std::string_view schema, const Limits &limits = {});
+
+/// The same values as a rule of a grammar that has other rules as well; `json` is of that grammar.
+Result<RuleId> addSchema(std::string_view schema, Grammar &grammar, JsonGrammar &json, const Limits &limits = {});
 
 /// Any JSON object.
 Result<Grammar> anyObjectGrammar(const Limits &limits = {});

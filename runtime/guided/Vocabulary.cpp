@@ -13,6 +13,8 @@ namespace {
 
 /// Longer ones are left out: no tokenizer has them, and depth is 16 bits.
 constexpr size_t kLongestToken = 4096;
+/// In front of a marker's number. UTF-8 has no such byte, so no text needs it, and tokens with it are left out.
+constexpr char kMarker = '\xFF';
 
 /// The number of characters of text that a JSON string holds as it is; nothing for other bytes.
 std::optional<uint32_t> plainLength(const std::string &token) {
@@ -30,18 +32,29 @@ void setBit(Mask &mask, int32_t id) { mask[size_t(id) / 64] |= uint64_t(1) << (i
 
 } // namespace
 
-Result<std::shared_ptr<const Vocabulary>> Vocabulary::create(const text::Tokenizer &tokenizer, const std::vector<int32_t> &endIds) {
+Result<std::shared_ptr<const Vocabulary>> Vocabulary::create(const text::Tokenizer &tokenizer, const std::vector<int32_t> &endIds,
+                                                              const std::vector<std::string> &markers) {
   std::vector<std::string> tokens(size_t(tokenizer.vocabSize()));
   for (int32_t id = 0; id < tokenizer.vocabSize(); ++id)
     if (!tokenizer.isSpecial(id) && std::find(endIds.begin(), endIds.end(), id) == endIds.end())
       tokens[size_t(id)] = tokenizer.idToBytes(id);
-  return create(std::move(tokens), tokenizer.tokenToId("</think>").value_or(-1));
+  std::vector<Marker> found;
+  for (const std::string &marker : markers)
+    if (std::optional<int32_t> id = tokenizer.tokenToId(marker))
+      found.push_back({marker, *id});
+  return create(std::move(tokens), tokenizer.tokenToId("</think>").value_or(-1), std::move(found));
 }
 
-Result<std::shared_ptr<const Vocabulary>> Vocabulary::create(std::vector<std::string> tokens, int32_t thinkEnd) {
+Result<std::shared_ptr<const Vocabulary>> Vocabulary::create(std::vector<std::string> tokens, int32_t thinkEnd, std::vector<Marker> markers) {
   auto v = std::make_shared<Vocabulary>();
   v->bytes = std::move(tokens);
   v->thinkEndId = thinkEnd;
+  v->markers = std::move(markers);
+  for (std::string &token : v->bytes)
+    if (token.find(kMarker) != token.npos)
+      token.clear();
+  for (size_t i = 0; i < v->markers.size(); ++i)
+    v->bytes[size_t(v->markers[i].second)] = {kMarker, char(i)};
   v->plainMask.assign(v->words(), 0);
   std::bitset<256> single;
   std::vector<int32_t> plain, other;
@@ -70,6 +83,13 @@ Result<std::shared_ptr<const Vocabulary>> Vocabulary::create(std::vector<std::st
   v->plain = build(v->bytes, std::move(plain));
   v->other = build(v->bytes, std::move(other));
   return std::shared_ptr<const Vocabulary>(std::move(v));
+}
+
+std::string Vocabulary::written(std::string text) const {
+  for (size_t i = 0; i < markers.size(); ++i)
+    for (size_t at; (at = text.find(markers[i].first)) != text.npos;)
+      text.replace(at, markers[i].first.size(), {kMarker, char(i)});
+  return text;
 }
 
 Vocabulary::Tree Vocabulary::build(const std::vector<std::string> &bytes, std::vector<int32_t> ids) {

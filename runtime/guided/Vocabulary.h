@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dsv3::guided {
@@ -22,10 +23,17 @@ class Vocabulary {
 public:
   /// Special tokens, end ids and tokens without bytes are no text and never allowed. Unsupported error when a byte that JSON
   /// text may need has no token of its own: then there would be texts no token leads on from.
-  static Result<std::shared_ptr<const Vocabulary>> create(const text::Tokenizer &tokenizer, const std::vector<int32_t> &endIds);
+  /// `markers` that are tokens are no text either: a grammar asks for one by what `written` makes of it.
+  static Result<std::shared_ptr<const Vocabulary>> create(const text::Tokenizer &tokenizer, const std::vector<int32_t> &endIds,
+                                                          const std::vector<std::string> &markers = {});
 
+  /// A marker and its token.
+  using Marker = std::pair<std::string, int32_t>;
   /// The same for tokens as they are, empty ones left out.
-  static Result<std::shared_ptr<const Vocabulary>> create(std::vector<std::string> tokens, int32_t thinkEnd = -1);
+  static Result<std::shared_ptr<const Vocabulary>> create(std::vector<std::string> tokens, int32_t thinkEnd = -1, std::vector<Marker> markers = {});
+
+  /// `text` for a grammar, its markers by bytes that only their tokens have: no text of a model can be taken for one.
+  std::string written(std::string text) const;
 
   /// Adds to `mask` (of `words` words) the tokens that can be read from `set`.
   void allow(Matcher &matcher, SetId set, Mask &mask) const;
@@ -59,6 +67,7 @@ private:
   std::vector<std::string> bytes; ///< by id; empty: never allowed
   Tree plain, other;
   std::vector<int32_t> pastTagIds;
+  std::vector<Marker> markers;
   int32_t thinkEndId = -1;
   Mask plainMask;
   uint32_t longestPlain = 0; ///< in characters

@@ -91,7 +91,8 @@ private:
   OrderedJson reasonJson(const Choice &c) const {
     if (!c.end)
       return nullptr;
-    return *c.end == FinishReason::Stop && c.output.toolCalls() > 0 ? OrderedJson("tool_calls") : finishReasonJson(*c.end);
+    const bool calls = *c.end == FinishReason::Stop && c.output.toolCalls() > 0 && !request.namedTool; // as OpenAI and vLLM
+    return calls ? OrderedJson("tool_calls") : finishReasonJson(*c.end);
   }
 
   OrderedJson logprobsJson(const Choice &c) const {

@@ -16,18 +16,27 @@ Outcome<std::string> schemaText(const OrderedJson &format) {
   return schema->dump();
 }
 
-/// What a guide would contradict, or would make its promise (a text that ends with "stop" is valid) untrue.
-std::optional<ApiError> checkGuided(const Params &params, const ServedModel &model) {
+} // namespace
+
+std::optional<ApiError> checkGuided(const Params &params, const ServedModel &model, const std::string &field) {
   if (!model.tokenizer() || model.eosIds().empty())
-    return badField("response_format", "is not supported: the model has no tokenizer or no end token");
+    return badField(field, "is not supported: the model has no tokenizer or no end token");
   if (params.completion.ignoreEos)
-    return badField("ignore_eos", "expected false with response_format: a guided answer ends when it is complete");
+    return badField("ignore_eos", "expected false with " + field + ": a guided answer ends when it is complete");
   if (!params.completion.stops.empty())
-    return badField("stop", "expected none with response_format: a stop string could cut the JSON");
+    return badField("stop", "expected none with " + field + ": a stop string could cut the JSON");
   return {};
 }
 
-} // namespace
+void guideBy(std::shared_ptr<guided::Guide> guide, const ServedModel &model, Prepared &prepared) {
+  std::vector<int32_t> ends = model.eosIds();
+  ends.insert(ends.end(), prepared.params.completion.stopIds.begin(), prepared.params.completion.stopIds.end());
+  // Where the model may think or not, it is made to answer at once: thinking that never begins would never end.
+  bool thinks = prepared.chat.reasoning == text::ReasoningStart::Inside;
+  if (prepared.chat.reasoning == text::ReasoningStart::Opens)
+    prepared.chat.reasoning = text::ReasoningStart::None;
+  prepared.makeConstraint = [guide, ends, thinks] { return std::make_shared<guided::GuidedConstraint>(guide, ends, thinks); };
+}
 
 std::optional<ApiError> readResponseFormat(Fields &fields, const ServedModel &model, Prepared &prepared) {
   const OrderedJson *format = fields.child("response_format");
@@ -39,7 +48,7 @@ std::optional<ApiError> readResponseFormat(Fields &fields, const ServedModel &mo
   if (type != "json_object" && type != "json_schema")
     return badField("response_format.type", "expected \"text\", \"json_object\" or \"json_schema\", got " +
                                                 describe(format->value("type", OrderedJson(nullptr))));
-  if (auto error = checkGuided(prepared.params, model))
+  if (auto error = checkGuided(prepared.params, model, "response_format"))
     return error;
   Result<guided::Guides *> guides = model.guides();
   if (!guides)
@@ -54,13 +63,7 @@ std::optional<ApiError> readResponseFormat(Fields &fields, const ServedModel &mo
   Result<std::shared_ptr<guided::Guide>> guide = type == "json_schema" ? (*guides)->schema(schema) : (*guides)->jsonObject();
   if (!guide)
     return badField("response_format.json_schema.schema", guide.error().message);
-  std::vector<int32_t> ends = model.eosIds();
-  ends.insert(ends.end(), prepared.params.completion.stopIds.begin(), prepared.params.completion.stopIds.end());
-  // Where the model may think or not, it is made to answer at once: thinking that never begins would never end.
-  bool thinks = prepared.chat.reasoning == text::ReasoningStart::Inside;
-  if (prepared.chat.reasoning == text::ReasoningStart::Opens)
-    prepared.chat.reasoning = text::ReasoningStart::None;
-  prepared.makeConstraint = [guide = *guide, ends, thinks] { return std::make_shared<guided::GuidedConstraint>(guide, ends, thinks); };
+  guideBy(*guide, model, prepared);
   return {};
 }
 

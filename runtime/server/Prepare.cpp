@@ -91,7 +91,10 @@ Outcome<Prepared> prepareChat(std::string_view text, const ServedModel &model) {
     prepared.params.completion.skipSpecial = false; // else the markers would be lost
   prepared.prompts.push_back({std::move(chat->ids), ""});
   prepared.promptField = "messages";
+  prepared.chat.oneCall = !use->parallel;
   if (auto error = settle(prepared, std::nullopt, model, "messages"))
+    return *error;
+  if (auto error = forceCalls(fields, *use, model, prepared))
     return *error;
   if (auto error = readResponseFormat(fields, model, prepared))
     return *error;

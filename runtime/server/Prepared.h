@@ -24,6 +24,7 @@ struct Prepared {
   std::vector<Prompt> prompts;    ///< a chat has one
   const char *promptField = "prompt"; ///< what errors about them name
   text::ChatOutput::Options chat; ///< of chats: what an answer is split into
+  bool namedTool = false;         ///< of chats: the one function that is called was given
   /// Of guided requests: a constraint for one more choice.
   std::function<std::shared_ptr<TokenConstraint>()> makeConstraint;
 };
@@ -44,15 +45,29 @@ struct ChatPrompt {
 
 /// What a chat says of tools; none for `tool_choice` "none".
 struct ToolUse {
+  enum class Choice { Auto, Required, Named };
   const OrderedJson *tools = nullptr; ///< inside the body
   text::ToolFormat format = text::ToolFormat::None;
+  Choice choice = Choice::Auto;
+  size_t named = 0;     ///< which of `tools`, of Named
+  bool parallel = true; ///< more than one call in an answer
 };
 
-/// `tools` and `tool_choice`. 400 for a choice that would have to be forced, and when the template knows no tools.
+/// `tools`, `tool_choice` and `parallel_tool_calls`. 400 when the template knows no tools.
 Outcome<ToolUse> readTools(Fields &fields, const ServedModel &model);
+
+/// Makes the answer calls and nothing else where `tool_choice` says so. To be called after everything else was read, which may
+/// contradict it. 400 for a tool whose schema is not supported.
+std::optional<ApiError> forceCalls(Fields &fields, const ToolUse &use, const ServedModel &model, Prepared &prepared);
 
 /// `response_format`: sets `makeConstraint`. To be read after everything else, which may contradict it.
 std::optional<ApiError> readResponseFormat(Fields &fields, const ServedModel &model, Prepared &prepared);
+
+/// What a guide would contradict, or would make its promise (a text that ends with "stop" is valid) untrue. `field` asks for it.
+std::optional<ApiError> checkGuided(const Params &params, const ServedModel &model, const std::string &field);
+
+/// The answers follow `guide`, behind the reasoning if the prompt begins one.
+void guideBy(std::shared_ptr<guided::Guide> guide, const ServedModel &model, Prepared &prepared);
 
 /// The fields `messages`, `add_generation_prompt` and `chat_template_kwargs`. Content is never parsed for special
 /// tokens.

@@ -39,7 +39,7 @@ std::optional<ApiError> ServedModel::checkBytes(size_t bytes, const std::string 
 
 Result<guided::Guides *> ServedModel::guides() const {
   std::call_once(guidesOnce, [this] {
-    Result<std::shared_ptr<const guided::Vocabulary>> vocabulary = guided::Vocabulary::create(*tokenizer(), eosIds());
+    Result<std::shared_ptr<const guided::Vocabulary>> vocabulary = guided::Vocabulary::create(*tokenizer(), eosIds(), text::toolMarkers());
     if (vocabulary)
       madeGuides = std::make_unique<guided::Guides>(*vocabulary);
     else

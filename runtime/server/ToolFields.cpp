@@ -22,19 +22,45 @@ std::optional<ApiError> checkTools(const OrderedJson &tools) {
   return {};
 }
 
+/// "auto", "required", or {"type": "function", "function": {"name"}} with the name of one of the tools.
+std::optional<ApiError> readChoice(const OrderedJson &choice, ToolUse &use) {
+  if (choice == "auto")
+    return {};
+  use.choice = ToolUse::Choice::Required;
+  if (choice == "required")
+    return {};
+  use.choice = ToolUse::Choice::Named;
+  if (!choice.is_object() || choice.value("type", OrderedJson(nullptr)) != "function")
+    return badField("tool_choice", "expected \"none\", \"auto\", \"required\" or an object of type \"function\", got " + describe(choice));
+  auto function = choice.find("function");
+  const OrderedJson name = function == choice.end() || !function->is_object() ? OrderedJson(nullptr) : function->value("name", OrderedJson(nullptr));
+  for (size_t i = 0; i < use.tools->size(); ++i)
+    if ((*use.tools)[i]["function"]["name"] == name) {
+      use.named = i;
+      return {};
+    }
+  return badField("tool_choice.function.name", "expected the name of one of the tools, got " + describe(name));
+}
+
+/// A tool as a guide needs it. No parameters: an empty object, as in vLLM.
+guided::CallRules::Tool callable(const OrderedJson &tool) {
+  const OrderedJson &function = tool["function"];
+  auto parameters = function.find("parameters");
+  const bool none = parameters == function.end() || parameters->is_null() || parameters->empty();
+  return {function["name"].get<std::string>(), none ? R"({"type": "object", "properties": {}})" : parameters->dump()};
+}
+
 } // namespace
 
 Outcome<ToolUse> readTools(Fields &fields, const ServedModel &model) {
   ToolUse use;
   const OrderedJson *tools = fields.find("tools"), *choice = fields.find("tool_choice");
-  if (choice && *choice != "none" && *choice != "auto") {
-    bool known = *choice == "required" || choice->is_object();
-    return badField("tool_choice", known ? "expected \"auto\" or \"none\": calls cannot be forced"
-                                         : "expected \"auto\" or \"none\", got " + describe(*choice));
-  }
+  fields.boolean("parallel_tool_calls", use.parallel);
+  if (fields.error())
+    return *fields.error();
   if (!tools) {
-    if (choice && *choice == "auto")
-      return badField("tool_choice", "expected only with tools");
+    if (choice && *choice != "none")
+      return badField("tool_choice", "expected only with tools, got " + describe(*choice));
     return use;
   }
   if (auto error = checkTools(*tools))
@@ -45,7 +71,40 @@ Outcome<ToolUse> readTools(Fields &fields, const ServedModel &model) {
   if (use.format == text::ToolFormat::None)
     return badField("tools", "expected none: the model's chat template knows no tools");
   use.tools = tools;
+  if (choice)
+    if (auto error = readChoice(*choice, use))
+      return *error;
   return use;
+}
+
+std::optional<ApiError> forceCalls(Fields &fields, const ToolUse &use, const ServedModel &model, Prepared &prepared) {
+  if (use.choice == ToolUse::Choice::Auto)
+    return {};
+  if (auto error = checkGuided(prepared.params, model, "tool_choice"))
+    return error;
+  if (const OrderedJson *format = fields.find("response_format"); format && format->is_object() && format->value("type", OrderedJson("")) != "text")
+    return badField("response_format", "expected none with a tool_choice that forces a call");
+  Result<guided::Guides *> guides = model.guides();
+  if (!guides)
+    return badField("tool_choice", guides.error().message);
+  const bool named = use.choice == ToolUse::Choice::Named;
+  const size_t first = named ? use.named : 0, count = named ? 1 : use.tools->size();
+  guided::CallRules rules;
+  rules.several = !named && use.parallel;
+  for (size_t i = first; i < first + count; ++i) {
+    rules.tools.push_back(callable((*use.tools)[i]));
+    if (!text::isToolName(rules.tools.back().name))
+      return badField("tools[" + std::to_string(i) + "].function.name", "expected up to 256 characters without blanks and \"<\", got " +
+                                                                           describe((*use.tools)[i]["function"]["name"]));
+  }
+  size_t failed = 0;
+  Result<std::shared_ptr<guided::Guide>> guide = (*guides)->calls(rules, use.format, failed);
+  if (!guide)
+    return badField("tools[" + std::to_string(first + failed) + "].function.parameters", guide.error().message);
+  guideBy(*guide, model, prepared);
+  prepared.chat.forcedCalls = true;
+  prepared.namedTool = named;
+  return {};
 }
 
 } // namespace dsv3::server

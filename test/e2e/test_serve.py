@@ -261,6 +261,7 @@ BAD = [
     ({"messages": [{"role": "user", "content": "x"}], "top_logprobs": 2}, "top_logprobs"),
     ({"messages": [{"role": "user", "content": "x"}], "tools": [{}]}, "tools[0].type"),
     ({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}, "tool_choice"),
+    ({"messages": [{"role": "user", "content": "x"}], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
     ({"messages": [{"role": "user", "content": "x"}], "chat_template": "x"}, "chat_template"),
     ({"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}},
      "response_format.json_schema.schema"),

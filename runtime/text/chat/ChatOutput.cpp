@@ -1,6 +1,6 @@
 #include "runtime/text/chat/ChatOutput.h"
 
-#include <iterator>
+#include <algorithm>
 #include <utility>
 
 namespace dsv3::text {
@@ -18,15 +18,20 @@ void ChatDelta::append(const ChatDelta &next) {
 
 ChatDelta ChatOutput::push(std::string_view text) {
   ReasoningSplitter::Piece split = splitter.push(text);
-  ToolCallParser::Piece parsed = parser.push(split.content);
-  return {std::move(split.reasoning), std::move(parsed.content), std::move(parsed.calls)};
+  return parsed(std::move(split.reasoning), parser.push(split.content));
+}
+
+ChatDelta ChatOutput::parsed(std::string reasoning, ToolCallParser::Piece piece) const {
+  if (oneCall)
+    piece.calls.erase(std::remove_if(piece.calls.begin(), piece.calls.end(), [](auto &call) { return call.index > 0; }), piece.calls.end());
+  return {std::move(reasoning), std::move(piece.content), std::move(piece.calls)};
 }
 
 ChatDelta ChatOutput::flush() {
   ReasoningSplitter::Piece split = splitter.flush();
   ChatDelta delta = {std::move(split.reasoning), "", {}};
-  for (ToolCallParser::Piece parsed : {parser.push(split.content), parser.flush()})
-    delta.append({"", std::move(parsed.content), std::move(parsed.calls)});
+  delta.append(parsed("", parser.push(split.content)));
+  delta.append(parsed("", parser.flush()));
   return delta;
 }
 

@@ -36,10 +36,12 @@ public:
     ReasoningStart reasoning = ReasoningStart::None;
     ToolFormat tools = ToolFormat::None; ///< None also when the request has no tools, or tool_choice "none"
     std::string idSeed;                  ///< see ToolCallParser
+    bool forcedCalls = false;            ///< see ToolCallParser
+    bool oneCall = false;                ///< calls after the first are dropped
   };
 
   explicit ChatOutput(const Options &options)
-      : splitter(options.reasoning), parser(options.tools, options.idSeed) {}
+      : splitter(options.reasoning), parser(options.tools, options.idSeed, options.forcedCalls), oneCall(options.oneCall) {}
 
   /// Takes valid UTF-8 and returns what is certain; never half a character. Calls are not looked for in reasoning.
   ChatDelta push(std::string_view text);
@@ -48,8 +50,11 @@ public:
   size_t toolCalls() const { return parser.calls(); }
 
 private:
+  ChatDelta parsed(std::string reasoning, ToolCallParser::Piece piece) const;
+
   ReasoningSplitter splitter;
   ToolCallParser parser;
+  bool oneCall;
 };
 
 } // namespace dsv3::text

@@ -28,11 +28,23 @@ std::string_view trim(std::string_view text) {
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-bool isName(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c != 0x7f && c != '<'; });
+} // namespace
+
+bool isToolName(std::string_view name) {
+  return !name.empty() && name.size() <= kMostHeader / 2 &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c != 0x7f && c != '<'; });
 }
 
-} // namespace
+const std::vector<std::string> &toolMarkers() {
+  static const std::vector<std::string> markers = {kCallsBegin, kCallsEnd, kCallBegin, kCallEnd, kSeparator};
+  return markers;
+}
+
+ToolSyntax toolSyntaxOf(ToolFormat format) {
+  if (format == ToolFormat::Fenced)
+    return {kCallsBegin, kCallBegin + "function" + kSeparator, kFence, kFenceEnd + kCallEnd, "\n", kCallsEnd};
+  return {kCallsBegin, kCallBegin, kSeparator, kCallEnd, "", kCallsEnd};
+}
 
 ToolFormat toolFormatOf(std::string_view chatTemplate) {
   if (chatTemplate.find(kCallBegin) == chatTemplate.npos)
@@ -40,8 +52,8 @@ ToolFormat toolFormatOf(std::string_view chatTemplate) {
   return chatTemplate.find("```json") == chatTemplate.npos ? ToolFormat::Plain : ToolFormat::Fenced;
 }
 
-ToolCallParser::ToolCallParser(ToolFormat format, std::string idSeed)
-    : format(format), idSeed(std::move(idSeed)), begin(*StopMatcher::create({kCallsBegin})),
+ToolCallParser::ToolCallParser(ToolFormat format, std::string idSeed, bool forced)
+    : format(format), idSeed(std::move(idSeed)), forced(forced), begin(*StopMatcher::create({kCallsBegin})),
       end(*StopMatcher::create(format == ToolFormat::Fenced ? std::vector<std::string>{kFenceEnd + kCallEnd, kCallEnd}
                                                             : std::vector<std::string>{kCallEnd})) {}
 
@@ -53,7 +65,9 @@ ToolCallParser::Piece ToolCallParser::push(std::string_view text) {
   }
   while (!text.empty()) {
     if (state == State::Content) {
-      piece.content += begin.take(text);
+      std::string outside = begin.take(text);
+      if (!forced)
+        piece.content += outside;
       if (begin.stopped()) {
         begin.reset();
         state = State::Between;
@@ -61,7 +75,7 @@ ToolCallParser::Piece ToolCallParser::push(std::string_view text) {
         from = raw.size();
       }
     } else if (state == State::Arguments) {
-      arguments(text, piece);
+      forced ? forcedArguments(text, piece) : arguments(text, piece);
     } else {
       char c = text.front();
       text.remove_prefix(1);
@@ -97,7 +111,7 @@ void ToolCallParser::header(char c, Piece &piece) {
       size_t separator = name.find(kSeparator);
       name = separator == name.npos ? std::string_view() : name.substr(separator + kSeparator.size());
     }
-    isName(trim(name)) ? beginCall(trim(name), piece) : giveUp(piece);
+    isToolName(trim(name)) ? beginCall(trim(name), piece) : giveUp(piece);
     return;
   }
   bool marker = c == '>' && (endsWith(part, kCallEnd) || endsWith(part, kCallsEnd) || endsWith(part, kCallBegin) || endsWith(part, kCallsBegin));
@@ -110,6 +124,7 @@ void ToolCallParser::beginCall(std::string_view name, Piece &piece) {
   piece.calls.push_back({count++, std::move(id), std::string(name), ""});
   state = State::Arguments;
   end.reset();
+  extent = {};
   raw.clear();
 }
 
@@ -131,6 +146,23 @@ void ToolCallParser::arguments(std::string_view &text, Piece &piece) {
   from = 0;
 }
 
+/// The value as far as it goes, then what closes the call.
+void ToolCallParser::forcedArguments(std::string_view &text, Piece &piece) {
+  if (!extent.ended()) {
+    const size_t length = extent.take(text);
+    addArguments(std::string(text.substr(0, length)), piece);
+    text.remove_prefix(length);
+  }
+  if (text.empty())
+    return;
+  end.take(text);
+  if (!end.stopped())
+    return;
+  state = State::Between;
+  raw.clear();
+  from = 0;
+}
+
 void ToolCallParser::giveUp(Piece &piece) {
   piece.content += std::exchange(raw, {});
   state = State::Content;
@@ -138,7 +170,9 @@ void ToolCallParser::giveUp(Piece &piece) {
 
 ToolCallParser::Piece ToolCallParser::flush() {
   Piece piece;
-  if (state == State::Content) {
+  if (forced) {
+    // cut off: what was certain is out
+  } else if (state == State::Content) {
     piece.content = begin.flush();
   } else if (state == State::Arguments) {
     std::string held = end.flush();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/text/StopMatcher.h"
+#include "runtime/text/chat/JsonExtent.h"
 
 #include <string>
 #include <string_view>
@@ -23,6 +24,19 @@ enum class ToolFormat {
 
 /// The format a template (its source) writes calls in.
 ToolFormat toolFormatOf(std::string_view chatTemplate);
+
+/// The text around the parts of calls, as the templates write it: BEGIN CALL BETWEEN CALL ... END, where a CALL is
+/// BEFORE_NAME name BEFORE_ARGUMENTS arguments AFTER_ARGUMENTS.
+struct ToolSyntax {
+  std::string begin, beforeName, beforeArguments, afterArguments, between, end;
+};
+ToolSyntax toolSyntaxOf(ToolFormat format);
+
+/// The markers in it, which tokenizers of these models have as tokens.
+const std::vector<std::string> &toolMarkers();
+
+/// Whether the name of a function can stand in a call.
+bool isToolName(std::string_view name);
 
 /// A part of one call, as OpenAI streams them: the first of a call has `id` and `name`, the others arguments only.
 struct ToolCallDelta {
@@ -41,8 +55,9 @@ public:
     std::vector<ToolCallDelta> calls;
   };
 
-  /// `idSeed` is unique to the answer (request and choice): ids of calls are derived from it.
-  ToolCallParser(ToolFormat format, std::string idSeed);
+  /// `idSeed` is unique to the answer (request and choice): ids of calls are derived from it. `forced`: a guide sees to it that the
+  /// answer is calls and nothing else. Then a marker in a string of the arguments is text, and white space around calls is dropped.
+  ToolCallParser(ToolFormat format, std::string idSeed, bool forced = false);
 
   /// Takes valid UTF-8 and returns what is certain.
   Piece push(std::string_view text);
@@ -58,12 +73,15 @@ private:
   void between(Piece &piece);
   void header(char c, Piece &piece);
   void arguments(std::string_view &text, Piece &piece);
+  void forcedArguments(std::string_view &text, Piece &piece);
   void beginCall(std::string_view name, Piece &piece);
   void giveUp(Piece &piece);
   void addArguments(std::string text, Piece &piece);
 
   ToolFormat format;
   std::string idSeed;
+  bool forced;
+  JsonExtent extent; ///< of the arguments, when forced
   State state = State::Content;
   size_t count = 0;
   std::string raw;  ///< all text since the last call, should it turn out to be none

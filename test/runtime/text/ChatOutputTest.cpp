@@ -120,6 +120,31 @@ TEST(ToolCalls, BrokenOffCallsKeepWhatTheyHave) {
   expectParsed(kBegin + plain("f", "{}"), v31, {"", "", {{"f", "{}"}}});
 }
 
+TEST(ToolCalls, ForcedCallsAreReadAsJson) {
+  std::string arguments = "{\"a\": \"```\\n" + kCallEnd + kEnd + "\\\"}\", \"b\": [{}, \"]\"]}";
+  for (ToolFormat format : {ToolFormat::Fenced, ToolFormat::Plain}) {
+    const bool isFenced = format == ToolFormat::Fenced;
+    auto call = [&](const std::string &a) { return isFenced ? fenced("f", a) : plain("f", a); };
+    ChatOutput::Options options{ReasoningStart::Inside, format, "", true};
+    expectParsed("Hm.</think>\n\n" + kBegin + call(arguments) + (isFenced ? "\n" : "") + call("12") + call("\"" + kCallEnd + "\"") + kEnd, options,
+                 {"Hm.", "", {{"f", arguments}, {"f", "12"}, {"f", "\"" + kCallEnd + "\""}}});
+    options.reasoning = ReasoningStart::None;
+    const std::string cut = "{\"a\": [1, \"x";
+    expectParsed(kBegin + kCall + (isFenced ? "function" + kSep + "f\n```json\n" : "f" + kSep) + cut, options, {"", "", {{"f", cut}}});
+  }
+}
+
+TEST(ToolCalls, OneCallMayBeAll) {
+  ChatOutput::Options options{ReasoningStart::None, ToolFormat::Plain, "", false, true};
+  std::string text = "a" + kBegin + plain("f", "{}") + plain("g", "[1]") + kEnd + "b";
+  ChatOutput output(options);
+  ChatDelta all = output.push(text);
+  all.append(output.flush());
+  EXPECT_EQ(all.content, "ab");
+  ASSERT_EQ(all.toolCalls.size(), 1u);
+  EXPECT_EQ(all.toolCalls[0].name + all.toolCalls[0].arguments, "f{}");
+}
+
 TEST(ToolCalls, ArgumentsComeAsTheyAreWritten) {
   ChatOutput output({ReasoningStart::None, ToolFormat::Plain, "r"});
   EXPECT_TRUE(output.push(kBegin + kCall + "f").empty());
