@@ -1,18 +1,16 @@
 // A thread that runs an engine, and the door through which other threads talk to it.
 //
-// The engine is not thread-safe. The loop's thread owns it: others leave requests and cancellations in an inbox, which is
-// emptied before each step. No lock is held while a step runs or a callback is called.
+// The engine is not thread-safe. The loop's thread owns it: others leave requests and cancellations in an inbox (Inbox.h), which
+// is emptied before each step. No lock is held while a step runs or a callback is called.
 #pragma once
 
-#include "runtime/engine/Engine.h"
+#include "runtime/engine/Inbox.h"
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
+#include <utility>
 
 namespace dsv3 {
 
@@ -37,52 +35,36 @@ public:
   /// Any thread. Errors as Engine::submit's; Busy when maxQueued requests wait beyond those that have a place;
   /// Unavailable when draining or failed. The request's callbacks run on the engine thread, the first of them maybe before
   /// this returns.
-  Result<RequestId> submit(Request request);
+  Result<RequestId> submit(Request request) { return inbox.submit(std::move(request)); }
 
   /// Any thread. Takes effect within one step: onFinish(Cancelled) follows unless the request has ended.
-  void cancel(RequestId id);
+  void cancel(RequestId id) { inbox.cancel(id); }
 
   /// No new requests from now on; those that are here go on.
-  void drain();
+  void drain() { inbox.drain(); }
 
   /// Nothing waits or runs, and all callbacks have returned.
-  bool idle() const;
+  bool idle() const { return inbox.idle(); }
 
   /// The engine as it was after the last step, with what has arrived since as waiting. Any thread.
-  EngineSnapshot snapshot() const;
+  EngineSnapshot snapshot() const { return inbox.snapshot(); }
 
   /// The step that runs has taken longer than the watchdog allows. It may still end: ask again.
   bool stuck() const;
 
   /// The engine's own error, after which nothing runs any more: every request was finished with FinishReason::Error.
-  std::optional<Error> failure() const;
+  std::optional<Error> failure() const { return inbox.failure(); }
 
 private:
-  struct Incoming {
-    RequestId id;
-    Request request;
-  };
   using Clock = std::chrono::steady_clock;
 
   void run();
-  bool takeInbox(std::vector<Incoming> &requests, std::vector<RequestId> &cancelled);
   Status runStep();
-  void publish();
-  void fail(const Error &error);
 
   Engine &engine;
   const Options options;
   std::atomic<Clock::rep> stepStart{0}; // 0: no step runs
-
-  mutable std::mutex mutex; // of all below
-  std::condition_variable wake;
-  std::vector<Incoming> inbox;
-  std::vector<RequestId> cancellations;
-  size_t taken = 0; // requests out of the inbox that `last` does not count yet
-  EngineSnapshot last;
-  std::optional<Error> failed;
-  bool draining = false, ending = false;
-
+  Inbox inbox;
   std::thread thread; // last: starts when all else is there
 };
 

@@ -213,7 +213,9 @@ Scheduler::Step Scheduler::prefillStep(bool decodingToo) {
 
 Scheduler::Step Scheduler::mixedStep() {
   std::vector<Generation *> candidates = grown(runningWhere(false));
-  const auto decoding = static_cast<int64_t>(candidates.size());
+  // Those that get a token go first: behind one that computes anew what it had before a preemption they could miss the step.
+  auto chosen = [](Generation *g) { return g->length() - g->sequence.cached == 1; };
+  const int64_t decoding = std::stable_partition(candidates.begin(), candidates.end(), chosen) - candidates.begin();
   for (Generation *g : runningWhere(true))
     if (!g->request.promptLogprobs)
       candidates.push_back(g);

@@ -34,7 +34,10 @@ struct SchedulerOptions {
   int64_t prefillChunk = 0;        ///< rows of one sequence per step; 0: as many as the program holds
   int64_t maxNumSeqs = 0;          ///< sequences that run; 0: as many as the decode program holds, which is the most
   int64_t maxNumBatchedTokens = 0; ///< rows of a step; 0: as many as the program holds
-  double maxTokenGap = 0.25;       ///< seconds between two tokens of a running request while prompts stream in
+  /// Seconds between two tokens of a running request while prompts stream in. At most two steps lie between them: one of prompts
+  /// and one of tokens, or, mixed, one of prompts that are judged and one of all others. A step of prompts takes half of this, as
+  /// well as the costs of steps so far tell, but never has fewer than 16 rows (and a mixed one a row for each that runs).
+  double maxTokenGap = 0.25;
   Schedule schedule = Schedule::Split;
   Policy policy = Policy::Fcfs;
 };

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 int main(int argc, char **argv) {
-  uint64_t seed = 1, steps = 1'000'000, episode = 20'000;
+  uint64_t seed = 1, steps = 1'000'000, episode = 4'000;
   CLI::App app("Drives the serving engine over a simulated device and checks its promises after every step.", "dsv3-simulate");
   app.add_option("--seed", seed, "of the first episode")->capture_default_str();
   app.add_option("--steps", steps, "steps in all")->capture_default_str();
@@ -25,12 +25,12 @@ int main(int argc, char **argv) {
     totals.add(simulator.totals());
   }
   auto u = [](uint64_t n) { return (unsigned long long)n; };
-  std::printf("%llu steps, %llu requests (%llu stop, %llu length, %llu cancelled, %llu error), %llu with prompt probabilities, "
-              "%llu preemptions, %llu tokens found in the cache, %llu evictions, %llu faults\n",
-              u(totals.steps), u(totals.requests), u(totals.finished[0]), u(totals.finished[1]), u(totals.finished[2]),
-              u(totals.finished[3]), u(totals.scored), u(totals.preemptions), u(totals.hits), u(totals.evictions), u(totals.faults));
+  std::printf("%llu steps, %llu requests and %llu refused (%llu stop, %llu length, %llu cancelled, %llu error), %llu with prompt probabilities, "
+              "%llu preemptions, %llu tokens found in the cache, %llu evictions, %llu faults, %llu overflows\n",
+              u(totals.steps), u(totals.requests), u(totals.refused), u(totals.finished[0]), u(totals.finished[1]), u(totals.finished[2]),
+              u(totals.finished[3]), u(totals.scored), u(totals.preemptions), u(totals.hits), u(totals.evictions), u(totals.faults), u(totals.overflows));
   // Traffic that no longer reaches these proves nothing about them.
-  const bool covered = steps < 200'000 || (totals.preemptions && totals.hits && totals.evictions && totals.faults && totals.scored &&
+  const bool covered = steps < 200'000 || (totals.preemptions && totals.hits && totals.evictions && totals.faults && totals.scored && totals.refused && totals.overflows &&
                                            totals.finished[0] && totals.finished[1] && totals.finished[2] && totals.finished[3]);
   if (!covered)
     std::fprintf(stderr, "expected traffic of every kind, got none of some\n");

@@ -1,6 +1,7 @@
 #include "SimDevice.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dsv3::sim {
 
@@ -13,15 +14,17 @@ uint64_t slotValue(uint64_t before, int32_t id, int64_t position, uint32_t phase
   return mix(mix(mix(before, uint64_t(id)), uint64_t(position)), phase);
 }
 
-void logitsOf(uint64_t folded, float *row) {
+void logitsOf(uint64_t folded, uint64_t overflows, float *row) {
   for (int64_t v = 0; v < kVocab; ++v)
     row[v] = float(mix(folded, uint64_t(v)) >> 44) / 65536.0f - 8.0f;
+  if (overflows && folded % overflows == 0)
+    row[folded / overflows % kVocab] = folded & 64 ? INFINITY : NAN;
 }
 
 static constexpr uint64_t kLogitsBytes = uint64_t(kTokens) * kVocab * 4;
 
-SimDevice::SimDevice(int64_t pages, bool overlaps)
-    : pages(pages), overlaps(overlaps), persist(kLogitsBytes + kSeqs * sizeof(dsv3_sampled)), slots(pages * kPageTokens) {
+SimDevice::SimDevice(int64_t pages, bool overlaps, uint64_t overflows)
+    : pages(pages), overlaps(overlaps), overflows(overflows), persist(kLogitsBytes + kSeqs * sizeof(dsv3_sampled)), slots(pages * kPageTokens) {
   addField(DSV3_FIELD_IDS, DSV3_ELEM_I32, kTokens);
   addField(DSV3_FIELD_NEXT_IDS, DSV3_ELEM_I32, kTokens);
   addField(DSV3_FIELD_TOKEN_SEQ, DSV3_ELEM_I32, kTokens);
@@ -40,10 +43,10 @@ SimDevice::SimDevice(int64_t pages, bool overlaps)
   outputs[0] = {"logits", {DSV3_POOL_PERSIST, 0, 0}, DSV3_ELEM_F32, 0, uint64_t(kVocab)};
   outputs[1] = {"sampled", {DSV3_POOL_PERSIST, 0, kLogitsBytes}, DSV3_ELEM_I32, 0, DSV3_SAMPLED_WORDS};
   addProgram("prefill_t8", DSV3_PHASE_PREFILL, 8, 2);
-  addProgram("prefill_t24", DSV3_PHASE_PREFILL, kTokens, kSeqs);
-  addProgram("decode_b2", DSV3_PHASE_DECODE, 2, 2);
-  addProgram("decode_b6", DSV3_PHASE_DECODE, kSeqs, kSeqs);
-  addProgram("score_t24", DSV3_PHASE_SCORE, kTokens, kSeqs);
+  addProgram("prefill_t48", DSV3_PHASE_PREFILL, kTokens, kSeqs);
+  addProgram("decode_b4", DSV3_PHASE_DECODE, 4, 4);
+  addProgram("decode_b20", DSV3_PHASE_DECODE, kSeqs, kSeqs);
+  addProgram("score_t48", DSV3_PHASE_SCORE, kTokens, kSeqs);
   desc.n_programs = uint32_t(programs.size());
   desc.programs = programs.data();
   desc.n_fields = uint32_t(fields.size());
@@ -100,10 +103,10 @@ void SimDevice::computeRows(uint32_t phase, int64_t seqs) {
         slot = slotValue(folded, field<int32_t>(DSV3_FIELD_IDS)[first[seq] + position - start], position, phase);
       folded = mix(folded, slot);
       if (phase == DSV3_PHASE_SCORE && position >= start)
-        logitsOf(folded, logits + (first[seq] + position - start) * kVocab);
+        logitsOf(folded, overflows, logits + (first[seq] + position - start) * kVocab);
     }
     if (phase != DSV3_PHASE_SCORE)
-      logitsOf(folded, logits + seq * kVocab);
+      logitsOf(folded, overflows, logits + seq * kVocab);
   }
 }
 
@@ -131,7 +134,9 @@ Status SimDevice::execute(Flight &flight) {
     wrong = std::string(p.name) + ": " + std::to_string(count) + " rows of " + std::to_string(seqs) + " sequences";
   const bool fault = faults && faults();
   checkRows(count, fault);
-  freeAt = std::max(freeAt, flight.launched) + fixedCost + rowCost * double(count);
+  freeAt = std::max(freeAt, flight.launched) + cost(count);
+  ++(p.phase == DSV3_PHASE_SCORE ? ran.score : p.phase == DSV3_PHASE_DECODE ? ran.decode : ran.prefill);
+  ran.lastRows = count;
   if (!wrong.empty())
     return internalError("simulated: " + wrong);
   if (fault)

@@ -15,17 +15,17 @@
 namespace dsv3::sim {
 
 constexpr int64_t kVocab = 32, kPageTokens = 4, kMaxLen = 40, kMaxPages = (kMaxLen + kPageTokens - 1) / kPageTokens;
-constexpr uint32_t kSeqs = 6, kTokens = 24;
+constexpr uint32_t kSeqs = 20, kTokens = 48;
 
 uint64_t mix(uint64_t hash, uint64_t value);
 /// What a slot holds, after all slots before it are folded into `before`: as keys of a layer, it depends on them.
 uint64_t slotValue(uint64_t before, int32_t id, int64_t position, uint32_t phase);
-/// What a position says once all slots up to it are folded.
-void logitsOf(uint64_t folded, float *row);
+/// What a position says once all slots up to it are folded. One in `overflows` positions has a logit that is not finite; 0: none.
+void logitsOf(uint64_t folded, uint64_t overflows, float *row);
 
 class SimDevice final : public Device {
 public:
-  SimDevice(int64_t pages, bool overlaps);
+  SimDevice(int64_t pages, bool overlaps, uint64_t overflows);
 
   const dsv3_module_desc &module() const override { return desc; }
   int64_t kvPages() const override { return pages; }
@@ -45,7 +45,14 @@ public:
   double fixedCost = 0.001, rowCost = 0.005;
   std::function<bool()> faults;  ///< whether this step fails, after it has left rubbish in its slots
   std::string wrong;             ///< the first step that makes no sense; empty: none
-  uint64_t rows = 0;
+  /// Steps that ran so far, by phase, and the rows of the last.
+  struct Steps {
+    uint64_t prefill = 0, decode = 0, score = 0;
+    int64_t lastRows = 0;
+  } ran;
+
+  /// Seconds of a step.
+  double cost(int64_t rows) const { return fixedCost + rowCost * double(rows); }
 
 private:
   /// A step from its launch on.
@@ -69,6 +76,7 @@ private:
 
   int64_t pages;
   bool overlaps;
+  uint64_t overflows;
   dsv3_module_desc desc{};
   std::vector<dsv3_program_desc> programs;
   std::vector<dsv3_field_desc> fields;
