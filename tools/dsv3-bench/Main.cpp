@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 
@@ -80,11 +81,16 @@ std::string today() {
   return text;
 }
 
+/// Whole or not at all, whenever the process ends.
 Status writeJson(const std::string &path, const OrderedJson &json) {
-  std::ofstream file(path);
+  const std::string part = path + ".part";
+  std::ofstream file(part);
   file << json.dump(1) << "\n";
   file.close();
-  return file ? Status() : Status(usageError("cannot write '" + path + "'"));
+  std::error_code failed;
+  if (file)
+    std::filesystem::rename(part, path, failed);
+  return file && !failed ? Status() : Status(usageError("cannot write '" + path + "'"));
 }
 
 Result<int> runKernels(const Options &o, const std::string &command) {
@@ -106,14 +112,16 @@ Result<int> runKernels(const Options &o, const std::string &command) {
       std::printf("%s\n", c->name.c_str());
     return 0;
   }
-  RunInfo info{today(), o.commit, command, "", ""};
+  RunInfo info{today(), o.commit, command, "", "", int64_t(cases.size())};
   std::vector<RunRow> rows;
+  auto write = [&] { return o.json.empty() ? Status() : writeJson(o.json, reportJson(info, rows)); };
   auto add = [&](RunRow row) {
     if (rows.empty())
       std::printf("%s\n", tableHeader().c_str());
     std::printf("%s\n", tableLine(row).c_str());
     std::fflush(stdout);
     rows.push_back(std::move(row));
+    (void)write(); // a run that is cut keeps its rows; the last one says whether it could
   };
   std::string noDevice; // why there is none
   auto onLine = [&](int64_t i, const std::string &line) {
@@ -147,9 +155,8 @@ Result<int> runKernels(const Options &o, const std::string &command) {
   if (o.run.check)
     compareBits(cases, rows);
   std::printf("\n%s", summaryText(rows).c_str());
-  if (!o.json.empty())
-    if (Status s = writeJson(o.json, reportJson(info, rows)); !s)
-      return s.error();
+  if (Status s = write(); !s)
+    return s.error();
   bool failed = std::any_of(rows.begin(), rows.end(), [](const RunRow &r) { return !r.problem.empty(); });
   return failed ? 1 : 0;
 }

@@ -74,7 +74,7 @@ std::string summaryText(const std::vector<RunRow> &rows) {
 
 OrderedJson reportJson(const RunInfo &info, const std::vector<RunRow> &rows) {
   OrderedJson json = {{"date", info.date}, {"commit", info.commit}, {"command", info.command}, {"gpu", info.gpu}, {"driver", info.driver},
-                      {"rows", OrderedJson::array()}};
+                      {"cases", info.cases}, {"rows", OrderedJson::array()}};
   std::map<std::string, std::vector<double>> byOp;
   for (const RunRow &r : rows) {
     json["rows"].push_back(toJson(r));

@@ -8,6 +8,7 @@ namespace dsv3::bench {
 /// What stands in the JSON beside the rows.
 struct RunInfo {
   std::string date, commit, command, gpu, driver;
+  int64_t cases = 0; ///< that the run was to have; fewer rows: it was cut
 };
 
 /// Header and lines of the table; a summary line per op and one for all: worst and geometric mean against the anchors, and the
