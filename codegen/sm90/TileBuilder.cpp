@@ -38,6 +38,7 @@ RankedTensorType TileBuilder::frag(int64_t cols, Type elem, tile::FragKind kind)
 RankedTensorType TileBuilder::row(Type elem) const { return fragment(tile::FragKind::Row, {64}, elem); }
 RankedTensorType TileBuilder::col(int64_t cols, Type elem) const { return fragment(tile::FragKind::Col, {cols}, elem); }
 RankedTensorType TileBuilder::quad(Type elem) const { return fragment(tile::FragKind::Quad, {64, 4}, elem); }
+RankedTensorType TileBuilder::line(int64_t rows) const { return fragment(tile::FragKind::Line, {rows}, i32); }
 
 //===-- Structure ---------------------------------------------------------===//
 
@@ -211,6 +212,15 @@ Value TileBuilder::view(tile::BufType type, Value source, ArrayRef<Num> at) { re
 
 void TileBuilder::copy(Value source, ArrayRef<Num> at, Value dest, tile::Hint hint, Value onSlot) {
   tile::CopyOp::create(b, source, fold(at), dest, onSlot, hint);
+}
+
+void TileBuilder::gather(Value source, Value ids, Num column, Value rows, Value dest) {
+  tile::GatherOp::create(b, source, ids, index(column), rows, dest);
+}
+Value TileBuilder::lookup(Value source, Value ids, Num column) {
+  auto places = mlir::cast<RankedTensorType>(ids.getType());
+  Type elem = mlir::cast<tile::GmemType>(source.getType()).getElement();
+  return tile::LookupOp::create(b, RankedTensorType::get(places.getShape(), elem, places.getEncoding()), source, ids, index(column));
 }
 
 Value TileBuilder::loadPaired(Value source, int64_t column, Type type) {

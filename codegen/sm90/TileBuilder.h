@@ -58,6 +58,7 @@ public:
   mlir::RankedTensorType row(Type elem) const;                ///< 64, `row`
   mlir::RankedTensorType col(int64_t cols, Type elem) const;  ///< cols, `col`
   mlir::RankedTensorType quad(Type elem) const;               ///< 64 x 4, `quad`
+  mlir::RankedTensorType line(int64_t rows) const;            ///< i32, `line`: ids that `gather` takes
 
   //===-- Structure -------------------------------------------------------===//
 
@@ -109,6 +110,8 @@ public:
   Value alloc(tile::BufType type);
   Value view(tile::BufType type, Value source, llvm::ArrayRef<Num> at);
   void copy(Value source, llvm::ArrayRef<Num> at, Value dest, tile::Hint hint = tile::Hint::Normal, Value onSlot = {});
+  /// Rows `ids` of a matrix, columns from `column` on, of which rows from `rows` on are zeros; in a `fill`.
+  void gather(Value source, Value ids, Num column, Value rows, Value dest);
   Value load(Value source, Type type, bool trans = false);
   /// 64 columns of 8 bits from `column` on as rows, in the order that `writePaired` undoes.
   Value loadPaired(Value source, int64_t column, Type type);
@@ -116,6 +119,8 @@ public:
   void zero(Value dest, Num from, Num to);
   Value put(Value source, Value tma, llvm::ArrayRef<Num> at);
   Value read(Value source, llvm::ArrayRef<Num> at, Type type, Value rows = {}, Value cols = {}, bool trans = false);
+  /// Column `column` of rows `ids` of a matrix.
+  Value lookup(Value source, Value ids, Num column);
   /// Rows and columns count from `at`; null: all exist.
   void write(Value value, Value dest, llvm::ArrayRef<Num> at, Value rows = {}, Value cols = {}, bool trans = false, Value via = {});
   /// Of products with what `loadPaired` gave: transposed, rows in order again.

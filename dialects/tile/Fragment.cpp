@@ -12,6 +12,7 @@ const char *fragName(FragKind kind) {
   case FragKind::Row: return "row";
   case FragKind::Col: return "col";
   case FragKind::Quad: return "quad";
+  case FragKind::Line: return "line";
   case FragKind::Lin: return "lin";
   }
   return "";
@@ -38,9 +39,11 @@ std::string Fragment::whyIllegal(FragKind kind, const std::vector<int64_t> &shap
       return expected("a multiple of " + std::to_string(vec * threads) + " elements for lin", product(shape));
     return "";
   }
-  size_t rank = kind == FragKind::Row || kind == FragKind::Col ? 1 : 2;
+  size_t rank = kind == FragKind::Row || kind == FragKind::Col || kind == FragKind::Line ? 1 : 2;
   if (shape.size() != rank)
     return expected("rank " + std::to_string(rank) + " for " + name, int64_t(shape.size()));
+  if (kind == FragKind::Line)
+    return shape[0] == 8 || (shape[0] > 0 && shape[0] % 16 == 0) ? "" : expected("8 rows or a multiple of 16 for line", shape[0]);
   if (kind != FragKind::Col && shape[0] != 64)
     return expected("64 rows for " + name, shape[0]);
   if (kind == FragKind::Quad && shape[1] != 4)
@@ -64,12 +67,13 @@ int64_t Fragment::registers() const {
   case FragKind::Row:
   case FragKind::Quad: return 2;
   case FragKind::Col: return dims[0] / 4;
+  case FragKind::Line: return (dims[0] + 15) / 16;
   case FragKind::Lin: return product(dims) / threads;
   }
   return 0;
 }
 
-int64_t Fragment::copies() const { return kindOf == FragKind::Row ? 4 : kindOf == FragKind::Col ? 32 : 1; }
+int64_t Fragment::copies() const { return kindOf == FragKind::Row ? 4 : kindOf == FragKind::Col ? 32 : kindOf == FragKind::Line ? (dims[0] == 8 ? 16 : 8) : 1; }
 
 std::vector<int64_t> Fragment::coord(int64_t reg, int64_t lane, int64_t warp) const {
   int64_t row = 16 * warp + lane / 4, quad = lane % 4;
@@ -86,6 +90,8 @@ std::vector<int64_t> Fragment::coord(int64_t reg, int64_t lane, int64_t warp) co
   case FragKind::Quad: return {row + 8 * reg, quad};
   case FragKind::Col: // 2j + i
     return {8 * (reg / 2) + 2 * quad + reg % 2};
+  case FragKind::Line: // eight lanes a row
+    return {(16 * reg + 4 * warp + lane / 8) % dims[0]};
   case FragKind::Lin: break;
   }
   int64_t at = ((reg / vec) * threads + 32 * warp + lane) * vec + reg % vec;
@@ -105,6 +111,7 @@ Fragment::Place Fragment::place(const std::vector<int64_t> &coord) const {
   case FragKind::Row: return {h, lane, warp};
   case FragKind::Quad: return {h, lane + col, warp};
   case FragKind::Col: return {2 * (col / 8) + col % 2, col % 8 / 2, 0};
+  case FragKind::Line: return {row / 16, row % 4 * 8, row % 16 / 4};
   case FragKind::Lin: break;
   }
   int64_t at = 0;

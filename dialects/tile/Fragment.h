@@ -7,7 +7,7 @@
 
 namespace dsv3::tile {
 
-enum class FragKind { Acc, OpA, OpA4, Acc4, Row, Col, Quad, Lin };
+enum class FragKind { Acc, OpA, OpA4, Acc4, Row, Col, Quad, Line, Lin };
 
 /// Keyword of a kind in the IR: "acc", "opA", ...
 const char *fragName(FragKind kind);
@@ -16,7 +16,7 @@ const char *fragName(FragKind kind);
 /// whatever its width: 16-bit registers 2r and 2r + 1 share a machine register.
 class Fragment {
 public:
-  /// `shape` of rank 1 for Row and Col, any rank for Lin, else rank 2. Must have passed `whyIllegal`.
+  /// `shape` of rank 1 for Row, Col and Line, any rank for Lin, else rank 2. Must have passed `whyIllegal`.
   Fragment(FragKind kind, std::vector<int64_t> shape, int64_t vec = 1, int64_t threads = 128);
 
   /// What is wrong with a kind for a shape and element width ("expected ..., got ..."), or an empty string.
@@ -33,7 +33,7 @@ public:
     int64_t reg, lane, warp;
   };
   Place place(const std::vector<int64_t> &coord) const;
-  /// Threads that hold the same element: 4 for Row, 32 for Col, 1 else.
+  /// Threads that hold the same element: 4 for Row, 32 for Col, 8 for Line (16 of 8 rows), 1 else.
   int64_t copies() const;
 
 private:

@@ -55,6 +55,8 @@ def Tile_FragAttr : Tile_Attr<"Frag", "frag", [DeclareAttrInterfaceMethods<Verif
       row 16w + l/4 + 8h, column 16b + 8c + 2(l%4) + i.
     - `row` (64), `col` (N): a value per row, the same in the four threads of a quad; a value per column, the same in all
       rows. `quad` (64 x 4): a row's four per-thread partial values.
+    - `line` (N, 8 or a multiple of 16): a value per row of lines of 128 bytes, which eight lanes copy together: register i holds row
+      16i + 4w + l/8, of 8 rows modulo 8.
     - `lin<vec, threads>` (any shape): vectors of `vec` elements of the row-major order, dealt to threads in turn.
 
     Nothing converts from one to another implicitly: `reduce`, `bcast`, `load` and `expand` do.
@@ -63,7 +65,7 @@ def Tile_FragAttr : Tile_Attr<"Frag", "frag", [DeclareAttrInterfaceMethods<Verif
   let hasCustomAssemblyFormat = 1;
   let builders = [AttrBuilder<(ins "::dsv3::tile::FragKind":$kind), [{ return $_get($_ctxt, kind, 0, 0); }]>];
   let extraClassDeclaration = [{
-    /// Evaluator for a fragment of this shape (rank 1 for row and col).
+    /// Evaluator for a fragment of this shape (rank 1 for row, col and line).
     ::dsv3::tile::Fragment fragmentOf(::llvm::ArrayRef<int64_t> shape) const;
   }];
 }

@@ -39,6 +39,10 @@ struct Split {
 };
 } // namespace
 
+bool RoleOp::gathers() {
+  return walk([](GatherOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 SmallVector<OpFoldResult> RasterOp::getMixedExtents() { return joinCoords(getContext(), getExtents(), getPlace()); }
 SmallVector<OpFoldResult> ViewOp::getMixedCoords() { return joinCoords(getContext(), getCoords(), getPlace()); }
 SmallVector<OpFoldResult> CopyOp::getMixedCoords() { return joinCoords(getContext(), getCoords(), getPlace()); }

@@ -160,6 +160,35 @@ LogicalResult CopyOp::verify() {
   return verifyBoxes(*this, tma, getDest().getType());
 }
 
+/// T38: words of 16 bytes, of the matrix and of a buffer that wgmma reads.
+LogicalResult GatherOp::verify() {
+  auto fill = (*this)->getParentOfType<FillOp>();
+  if (!fill)
+    return emitOpError() << "T38: expected to be inside a `fill`, whose barrier it completes on";
+  if (ringOf(fill.getSlot().getType()).getLanded() != Landed::All || fill.getGroup())
+    return emitOpError() << "T38: expected a fill of whole stages";
+  auto source = cast<GmemType>(getSource().getType());
+  auto ids = cast<RankedTensorType>(getIds().getType());
+  BufType dest = getDest().getType();
+  if (dest.getRank() != 2 || dest.getLayout().getKind() != SmemKind::Sw128 || dest.getElement() != source.getElement())
+    return emitOpError() << "T38: expected a buffer in sw128 of rank 2 and of the matrix's element " << source.getElement() << ", got " << dest;
+  if (getFrag(ids).getKind() != FragKind::Line || !ids.getElementType().isInteger(32) || ids.getDimSize(0) != dest.getShape()[0])
+    return emitOpError() << "T38: expected " << dest.getShape()[0] << " ids of i32 as `line`, got " << ids;
+  if (source.getRank() != 2 || ShapedType::isDynamic(source.getShape()[1]) || source.getShape()[1] * dest.getElementBits() % 128)
+    return emitOpError() << "T38: expected a matrix with rows of a multiple of 16 bytes, got " << source;
+  return success();
+}
+
+LogicalResult LookupOp::verify() {
+  auto source = cast<GmemType>(getSource().getType());
+  auto ids = cast<RankedTensorType>(getIds().getType()), result = cast<RankedTensorType>(getResult().getType());
+  if (source.getRank() != 2 || source.getElement() != result.getElementType() || result.getElementTypeBitWidth() != 32)
+    return emitOpError() << "T39: expected a matrix of the result's element, of 32 bits, got " << source << " for " << result;
+  if (!ids.getElementType().isInteger(32) || ids.getShape() != result.getShape() || ids.getEncoding() != result.getEncoding())
+    return emitOpError() << "T39: expected ids of i32 in the places of " << result << ", got " << ids;
+  return success();
+}
+
 LogicalResult PutOp::verify() {
   TmaType tma = getDest().getType();
   if (failed(verifyCoords(*this, getCoords(), getPlace(), tma.getRank())))
@@ -189,6 +218,8 @@ LogicalResult verifyAccess(Operation *op, BufType buf, Type value, bool trans) {
   if (tensor.getElementType() != buf.getElement() || ArrayRef<int64_t>(shape) != have)
     return op->emitOpError() << "T30: expected a buffer of " << tensor << (trans ? " transposed" : "") << ", got " << buf;
   FragKind kind = getFrag(value).getKind();
+  if (kind == FragKind::Line)
+    return op->emitOpError() << "T30: expected a fragment of values, got " << tensor << ", which only `read` and `gather` know";
   bool order = buf.getLayout().getKind() == SmemKind::Frag;
   if ((order && (trans || FragKind(buf.getLayout().getA()) != kind)) || ((kind == FragKind::OpA4 || kind == FragKind::Acc4) && !order))
     return op->emitOpError() << "T30: expected a buffer of layout frag<" << fragName(kind) << ">, got " << buf;
@@ -254,6 +285,8 @@ LogicalResult ReadOp::verify() {
 LogicalResult WriteOp::verify() {
   if (failed(verifyGlobal(*this, getDest().getType(), getValue().getType(), getCoords(), getPlace(), getRows() || getCols(), bool(getRows()), getTrans())))
     return failure();
+  if (isFragment(getValue().getType()) && getFrag(getValue().getType()).getKind() == FragKind::Line)
+    return emitOpError() << "expected a fragment of values, got " << getValue().getType() << ", which only `read` and `gather` know";
   if (getPaired()) {
     auto tensor = dyn_cast<RankedTensorType>(getValue().getType());
     if (!tensor || tensor.getRank() != 2 || getFrag(tensor).getKind() != FragKind::Acc || tensor.getElementTypeBitWidth() < 16 || !getTrans() || getVia() || getCols())

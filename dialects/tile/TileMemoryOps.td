@@ -49,6 +49,29 @@ def Tile_CopyOp : Tile_Op<"copy", [AttrSizedOperandSegments]> {
   let extraClassDeclaration = "::llvm::SmallVector<::mlir::OpFoldResult> getMixedCoords();";
 }
 
+def Tile_GatherOp : Tile_Op<"gather"> {
+  let summary = "Asynchronous copy of picked rows of a matrix to shared memory, in a `fill`";
+  let description = [{
+    `gather %x[%ids, %k] rows(%n) -> %a : !G, tensor<160xi32, #tile.frag<line>> -> !A`: row r of the buffer becomes columns from %k on
+    of row ids[r], in words of 16 bytes. Rows from %n on and columns past the matrix's last become zeros. No tensor map of Hopper picks
+    rows, so threads copy (`cp.async`): a producer that gathers runs in all 128 threads of its warpgroup, of which one issues the
+    other copies, and all arrive at the slot's full barrier as their words land. T38: a ring that lands as a whole, a buffer in
+    sw128, whole 16-byte words in the matrix's rows.
+  }];
+  let arguments = (ins Tile_Gmem:$source, Tile_Frag:$ids, I32:$column, I32:$rows, Tile_Buf:$dest);
+  let assemblyFormat = [{
+    $source `[` $ids `,` $column `]` `rows` `(` $rows `)` `->` $dest attr-dict `:` qualified(type($source)) `,` qualified(type($ids)) `->` qualified(type($dest))
+  }];
+}
+
+def Tile_LookupOp : Tile_Op<"lookup", [MemoryEffects<[MemRead]>]> {
+  let summary = "Numbers of a column of a matrix, picked by row";
+  let description = [{`%f = lookup %g[%ids, %c] : !G, F -> F'`: each element is that of row `ids` and column %c. T39: ids are i32 in the same places, elements have 32 bits.}];
+  let arguments = (ins Tile_Gmem:$source, Tile_Frag:$ids, I32:$column);
+  let results = (outs Tile_Frag:$result);
+  let assemblyFormat = "$source `[` $ids `,` $column `]` attr-dict `:` qualified(type($source)) `,` qualified(type($ids)) `->` qualified(type($result))";
+}
+
 def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "A fragment from shared memory";
   let description = [{

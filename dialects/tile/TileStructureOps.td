@@ -34,7 +34,7 @@ def Tile_KernelOp : Tile_RegionOp<"kernel", [FunctionOpInterface, IsolatedFromAb
 }
 
 def Tile_RoleOp : Tile_RegionOp<"role", [HasParent<"KernelOp">, NoTerminator]> {
-  let summary = "The program of one thread (producer) or of some warpgroups";
+  let summary = "The program of one thread (producer; of a warpgroup if it gathers) or of some warpgroups";
   let description = [{
     `role @load producer regs(40) {...}` runs in one elected thread of a warpgroup of its own; `role @mma warpgroups(2) as
     %g regs(232) {...}` runs in each of its warpgroups, `%g` (i32, the region's argument) counts them from 0. Roles take
@@ -48,6 +48,8 @@ def Tile_RoleOp : Tile_RegionOp<"role", [HasParent<"KernelOp">, NoTerminator]> {
     OpBuilder<(ins "::llvm::StringRef":$name, "int64_t":$warpgroups, CArg<"int64_t", "0">:$regs)>
   ];
   let extraClassDeclaration = [{
+    /// Whether it copies picked rows, which takes all threads of its warpgroup, not one.
+    bool gathers();
     /// Index of the warpgroup in its role; null in a producer.
     ::mlir::Value getIndex() { return getProducer() ? ::mlir::Value() : ::mlir::Value(getBody().getArgument(0)); }
   }];

@@ -58,6 +58,8 @@ LogicalResult MeetOp::verify() { return verifyEnd(*this, getGate(), false); }
 /// A copy writes the buffer, or a part of it.
 static bool isCopied(Value buf) {
   return llvm::any_of(buf.getUsers(), [&](Operation *user) {
+    if (auto gather = dyn_cast<GatherOp>(user))
+      return gather.getDest() == buf;
     if (auto copy = dyn_cast<CopyOp>(user))
       return copy.getDest() == buf;
     auto view = dyn_cast<ViewOp>(user);
@@ -81,7 +83,7 @@ LogicalResult FillOp::verify() {
 LogicalResult FillOp::verifyRegions() {
   WalkResult walk = getBody().walk([&](Operation *op) {
     bool scalar = op->getDialect() && isa<arith::ArithDialect>(op->getDialect()) && llvm::none_of(op->getResultTypes(), isFragment);
-    if (scalar || isa<CopyOp, LoopOp, YieldOp, ViewOp, ReadOp, scf::IfOp, scf::ForOp, scf::YieldOp>(op))
+    if (scalar || isa<CopyOp, GatherOp, LoopOp, YieldOp, ViewOp, ReadOp, scf::IfOp, scf::ForOp, scf::YieldOp>(op))
       return WalkResult::advance();
     (op->emitOpError() << "T15: expected copies, loops, scf.if and scalar operations in a `fill`").attachNote(getLoc()) << "the fill";
     return WalkResult::interrupt();

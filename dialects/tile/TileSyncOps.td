@@ -33,7 +33,7 @@ def Tile_FillOp : Tile_RegionOp<"fill", [NoTerminator]> {
   let summary = "Fills a slot, or a group of its columns, by copies";
   let description = [{
     `fill %s[1] as (%b) : !S {...}`: waits until the group is free, announces the bytes of the region's copies, issues them.
-    Region arguments: the group's buffers. T15: only copies, loops, scf.if and scalar ops inside. T16: every part of
+    Region arguments: the group's buffers. T15: only copies, gathers, loops, scf.if and scalar ops inside. T16: every part of
     the group is copied. The buffer of a group that is not one range of columns can only be copied into, with `*`.
   }];
   let arguments = (ins Tile_Slot:$slot, OptionalAttr<I64Attr>:$group);

@@ -15,7 +15,7 @@ namespace dsv3 {
 namespace {
 
 /// Operands that hardware engines read or write.
-bool isEngine(Operation *op) { return isa<tile::MmaOp, tile::CopyOp, tile::PutOp>(op); }
+bool isEngine(Operation *op) { return isa<tile::MmaOp, tile::CopyOp, tile::GatherOp, tile::PutOp>(op); }
 
 class AnalyzeConflicts : public impl::TileAnalyzeConflictsPassBase<AnalyzeConflicts> {
   void runOnOperation() override {

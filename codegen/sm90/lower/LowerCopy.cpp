@@ -57,6 +57,11 @@ std::optional<int64_t> KernelLowering::groupOfFillArgument(Value buf) const {
 LogicalResult KernelLowering::lowerCopy(tile::CopyOp op) {
   if (!fill)
     return op.emitOpError("expected to stand in a fill");
+  OpBuilder::InsertionGuard guard(b);
+  if (gathering) { // one thread issues what the hardware copies
+    auto leader = scf::IfOp::create(b, op.getLoc(), ptx.equal(thread, 0), /*withElseRegion=*/false);
+    b.setInsertionPoint(leader.thenBlock()->getTerminator());
+  }
   return isa<tile::TmaType>(op.getSource().getType()) ? lowerTmaCopy(op) : lowerBulkCopy(op);
 }
 
@@ -102,6 +107,43 @@ LogicalResult KernelLowering::lowerBulkCopy(tile::CopyOp op) {
   if (fill->announceLate)
     ptx.mbarrierAddBytes(bar, bytes);
   ptx.bulkLoad(scalar(op.getDest()), globalAddress(op.getSource(), op.getMixedCoords()), bytes, bar, policyOf(op.getHint()));
+  return success();
+}
+
+/// Eight lanes copy 128 bytes of a row, four rows a warp. Threads of which a buffer of 8 rows has none to copy only arrive.
+LogicalResult KernelLowering::lowerGather(tile::GatherOp op) {
+  if (!fill || !gathering)
+    return op.emitOpError("expected to stand in a fill of a producer");
+  tile::BufType buf = op.getDest().getType();
+  tile::SmemLayout layout = buf.getSmem();
+  FragmentRegs ids(op.getIds().getType());
+  const int64_t perWord = 128 / buf.getElementBits(), lines = buf.getShape()[1] / (8 * perWord), rows = ids.map.shape()[0], columns = cast<tile::GmemType>(op.getSource().getType()).getShape()[1];
+  auto rowOf = [&](int64_t reg, int64_t t) { return ids.coord(reg, t)[0]; };
+  auto to = places(scalar(op.getDest()), ids.map.registers() * lines,
+                   [&](int64_t i, int64_t t) { return layout.byte({rowOf(i / lines, t), (t % 8 + i % lines * 8) * perWord}); }, layout.exchange());
+  auto row = fitAddress(ids.map.registers(), rowOf);
+  if (!to || !row)
+    return op.emitOpError("expected a layout whose 16-byte words are sums over the bits of the thread's index");
+  const Regs picked = values.lookup(op.getIds());
+  Value exist = scalar(op.getRows()), threadRow = threadSum(row->linear), column = ptx.add(scalar(op.getColumn()), ptx.mul(ptx.bitAnd(thread, 7), perWord));
+  Value copies = rows < 16 ? below(thread, ptx.i32(8 * rows)) : Value();
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
+  auto step = [&](Value from, Value elements, int64_t bytes) -> Value {
+    Value wide = arith::ExtUIOp::create(b, op.getLoc(), b.getI64Type(), elements);
+    return LLVM::GEPOp::create(b, op.getLoc(), pointer, b.getI8Type(), from, ArrayRef<LLVM::GEPArg>{arith::MulIOp::create(b, op.getLoc(), wide, ptx.i64(bytes)).getResult()});
+  };
+  const int64_t bits = buf.getElementBits();
+  Value base = step(regs(op.getSource())[0], column, bits / 8);
+  for (int64_t i = 0; i < ids.map.registers() * lines; ++i) {
+    const int64_t reg = i / lines, line = i % lines;
+    Value exists = below(ptx.add(threadRow, row->offset[size_t(reg)]), exist);
+    if (columns % buf.getShape()[1])
+      exists = both(exists, below(ptx.add(column, line * 8 * perWord), ptx.i32(columns)));
+    Value bytes = arith::SelectOp::create(b, op.getLoc(), exists, ptx.i32(16), ptx.i32(0));
+    int64_t offset;
+    Value place = placeOf(*to, i, offset);
+    ptx.copyAsync(place, offset, step(base, picked[size_t(reg)], columns * bits / 8), line * 128, bytes, copies);
+  }
   return success();
 }
 

@@ -205,6 +205,18 @@ LogicalResult KernelLowering::lowerRead(tile::ReadOp op) {
   return success();
 }
 
+LogicalResult KernelLowering::lowerLookup(tile::LookupOp op) {
+  FragmentRegs frag(op.getResult().getType());
+  Value base = globalAddress(op.getSource(), {OpFoldResult(b.getI64IntegerAttr(0)), OpFoldResult(op.getColumn())});
+  Regs words;
+  for (Value id : Regs(values.lookup(op.getIds()))) {
+    Value wide = arith::ExtUIOp::create(b, op.getLoc(), b.getI64Type(), id);
+    words.push_back(ptx.bitcast(ptx.ldGlobal(step(b, op.getLoc(), base, toBytes(b, op.getLoc(), arith::MulIOp::create(b, op.getLoc(), wide, globalStride(op.getSource(), 0)), frag.bits)), 0, 1)[0], frag.machineType()));
+  }
+  set(op.getResult(), words);
+  return success();
+}
+
 /// Words of four lanes of a quad, transposed: lane q gets word q of every lane, in the order of lanes. So a quad that holds
 /// 4-byte pieces of four 16-byte words ends up with one word each.
 void KernelLowering::transposeQuad(MutableArrayRef<Value> words) {

@@ -114,7 +114,7 @@ void KernelLowering::initialiseBarriers() {
         at += 8;
       };
       for (int64_t i = 0; i < copies * ring.getParts(); ++i)
-        init(std::max<int64_t>(1, ring.getFillWarps()));
+        init(std::max<int64_t>(1, ring.getFillWarps()) + (isGathered(ring) ? 128 : 0));
       for (int64_t i = 0; i < copies; ++i)
         for (tile::FreeAttr group : ring.getFree())
           init(freeArrivals(kernel, ring, group) * (isRemote(ring) ? kernel.getCluster() : 1));
@@ -158,6 +158,7 @@ LogicalResult KernelLowering::lowerRoles() {
 LogicalResult KernelLowering::lowerRole(tile::RoleOp r, int64_t firstWarpgroup) {
   OpBuilder::InsertionGuard guard(b);
   role = r;
+  gathering = r.getProducer() && r.gathers();
   ptx.setLoc(r.getLoc());
   async.emplace(r.getBody().front());
   flight = Flight();
@@ -167,8 +168,9 @@ LogicalResult KernelLowering::lowerRole(tile::RoleOp r, int64_t firstWarpgroup) 
   }
   thread = ptx.bitAnd(tid, 127);
   lane = ptx.bitAnd(tid, 31);
-  if (!r.getProducer()) {
-    set(r.getIndex(), {ptx.add(warpgroup, -firstWarpgroup)});
+  if (!isLone()) {
+    if (Value index = r.getIndex())
+      set(index, {ptx.add(warpgroup, -firstWarpgroup)});
     LogicalResult done = lowerBlock(r.getBody().front());
     role = {};
     return done;

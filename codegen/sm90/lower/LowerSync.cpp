@@ -112,11 +112,21 @@ bool KernelLowering::isRemote(tile::RingAttr ring) const {
   return found;
 }
 
+bool KernelLowering::isGathered(tile::RingAttr ring) const {
+  bool found = false;
+  const_cast<tile::KernelOp &>(kernel)->walk([&](tile::GatherOp gather) {
+    found |= tile::ringOf(gather->getParentOfType<tile::FillOp>().getSlot().getType()) == ring;
+  });
+  return found;
+}
+
 //===-- Waiting and releasing ---------------------------------------------===//
 
 void KernelLowering::waitForParts(tile::RingAttr ring, const SlotRegs &slot, ArrayRef<int64_t> parts) {
   for (int64_t part : parts)
     ptx.mbarrierWait(barrierOf(ring, slot, tile::Barrier::Full, part), slot.parity);
+  if (isGathered(ring)) // threads wrote what wgmma reads
+    ptx.fenceProxyAsync();
 }
 
 LogicalResult KernelLowering::lowerWait(tile::WaitOp op) {
@@ -212,9 +222,12 @@ LogicalResult KernelLowering::lowerFill(tile::FillOp op) {
   SmallVector<int64_t> parts = partsOf(ring, group);
   if (!bytes && parts.size() != 1)
     return op.emitOpError("expected conditional copies only in a ring that lands as a whole");
+  if (!bytes && gathering)
+    return op.emitOpError("expected no conditional copies in a role that gathers");
+  Value leader = gathering ? ptx.equal(thread, 0) : Value();
   if (bytes)
     for (int64_t part : parts)
-      ptx.mbarrierExpect(barrierOf(ring, s, tile::Barrier::Full, part), ptx.i32((*bytes)[part]));
+      ptx.mbarrierExpect(barrierOf(ring, s, tile::Barrier::Full, part), ptx.i32((*bytes)[part]), leader);
   for (auto [i, arg] : llvm::enumerate(op.getBody().getArguments()))
     set(arg, {bufferOf(ring, s, i)});
   fill = FillState{ring, s, group, !bytes};
@@ -222,6 +235,8 @@ LogicalResult KernelLowering::lowerFill(tile::FillOp op) {
   // Copies that were announced one by one: the arrival that is still missing keeps the phase open until here.
   if (!bytes)
     ptx.mbarrierExpect(barrierOf(ring, s, tile::Barrier::Full, parts[0]), ptx.i32(0));
+  if (isGathered(ring))
+    ptx.copyAsyncArrive(barrierOf(ring, s, tile::Barrier::Full, parts[0]));
   fill.reset();
   return done;
 }

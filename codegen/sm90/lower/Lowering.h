@@ -112,6 +112,7 @@ private:
   void waitForParts(tile::RingAttr ring, const SlotRegs &slot, llvm::ArrayRef<int64_t> parts);
   llvm::SmallVector<int64_t> partsOf(tile::RingAttr ring, int64_t group) const;
   bool isRemote(tile::RingAttr ring) const; ///< copies into it are multicast
+  bool isGathered(tile::RingAttr ring) const; ///< threads copy rows into it
 
   // LowerCopy.cpp: asynchronous copies.
   struct FillState {
@@ -123,6 +124,7 @@ private:
   mlir::LogicalResult lowerCopy(tile::CopyOp op);
   mlir::LogicalResult lowerTmaCopy(tile::CopyOp op);
   mlir::LogicalResult lowerBulkCopy(tile::CopyOp op);
+  mlir::LogicalResult lowerGather(tile::GatherOp op);
   mlir::LogicalResult lowerPut(tile::PutOp op);
   struct Box {
     llvm::SmallVector<int64_t> offset; ///< of the box in the tensor's part, a number per dim of the map
@@ -166,6 +168,7 @@ private:
 
   // LowerGlobal.cpp
   mlir::LogicalResult lowerRead(tile::ReadOp op);
+  mlir::LogicalResult lowerLookup(tile::LookupOp op);
   mlir::LogicalResult lowerWrite(tile::WriteOp op);
   mlir::LogicalResult lowerCount(tile::CountOp op);
   mlir::Value globalAddress(mlir::Value gmem, llvm::ArrayRef<mlir::OpFoldResult> coords); ///< !llvm.ptr<1>
@@ -221,6 +224,7 @@ private:
   Regs regsAs(mlir::Value v, mlir::Value like);
   void setFrom(mlir::Value v, mlir::ValueRange flat, size_t &at);
   mlir::Value uniform(mlir::Value v); ///< through a shuffle, except in a lone thread
+  bool isLone() const { return role && !gathering && const_cast<tile::RoleOp &>(role).getProducer(); }
   std::optional<int64_t> constant(mlir::Value v) const;
   Presence presence(mlir::Value v) const { return async ? async->presence(v) : Presence::Some; }
 
@@ -238,6 +242,7 @@ private:
 
   // Of the role being lowered.
   tile::RoleOp role;
+  bool gathering = false; ///< it is a producer of a whole warpgroup
   mlir::Value thread, lane; ///< in the warpgroup, in the warp
   std::optional<AsyncAnalysis> async;
   std::optional<FillState> fill;

@@ -229,6 +229,15 @@ void Ptx::bulkLoad(Value smem, Value global, Value bytes, Value bar, L2Policy po
       letters(operands), {}, operands);
 }
 
+void Ptx::copyAsync(Value smem, int64_t offset, Value global, int64_t globalOffset, Value bytes, Value predicate) {
+  Regs operands = {smem, global, bytes};
+  if (predicate)
+    operands.push_back(predicate);
+  ptx(std::string(predicate ? "@$3 " : "") + "cp.async.cg.shared.global.L2::128B " + at(0, offset) + ", " + at(1, globalOffset) + ", 16, $2;",
+      letters(operands), {}, operands);
+}
+void Ptx::copyAsyncArrive(Value bar) { ptx("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", "r", {}, bar); }
+
 void Ptx::tmaStore(Value map, ValueRange coords, Value smem, Value predicate) {
   Regs operands = {map, smem, predicate};
   operands.append(coords.begin(), coords.end());

@@ -87,6 +87,9 @@ public:
                mlir::Value multicast = {}); ///< multicast: i16 mask of the cluster's blocks
   /// `bytes` is a multiple of 16, as are both addresses.
   void bulkLoad(mlir::Value smem, mlir::Value global, mlir::Value bytes, mlir::Value bar, L2Policy policy = L2Policy::Normal);
+  /// 16 bytes at aligned addresses by this thread, of which `bytes` (0 or 16) are read and the others become zeros.
+  void copyAsync(mlir::Value smem, int64_t offset, mlir::Value global, int64_t globalOffset, mlir::Value bytes, mlir::Value predicate = {});
+  void copyAsyncArrive(mlir::Value bar); ///< arrives once this thread's copies have landed; the barrier counts every thread's arrival
   void tmaStore(mlir::Value map, mlir::ValueRange coords, mlir::Value smem, mlir::Value predicate);
   void bulkCommit(mlir::Value predicate);
   void bulkWait(int64_t pending, bool readsOnly, mlir::Value predicate);

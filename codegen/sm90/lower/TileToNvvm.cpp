@@ -55,7 +55,7 @@ Value KernelLowering::scalar(OpFoldResult v) {
 }
 
 Value KernelLowering::uniform(Value v) {
-  if (constant(v) || (role && role.getProducer()))
+  if (constant(v) || isLone())
     return v; // a shuffle with a full mask hangs in a lone thread
   Type type = v.getType(), i32 = b.getI32Type();
   if (type == i32)
@@ -255,6 +255,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](tile::MeetOp o) { return lowerGate(o.getGate(), true); })
       .Case([&](tile::PdlOp o) { return lowerPdl(o); })
       .Case([&](tile::CopyOp o) { return lowerCopy(o); })
+      .Case([&](tile::GatherOp o) { return lowerGather(o); })
       .Case([&](tile::PutOp o) { return lowerPut(o); })
       .Case([&](tile::AllocOp o) { return lowerAlloc(o); })
       .Case([&](tile::ViewOp o) { return lowerView(o); })
@@ -262,6 +263,7 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
       .Case([&](tile::StoreOp o) { return lowerStore(o); })
       .Case([&](tile::ZeroOp o) { return lowerZero(o); })
       .Case([&](tile::ReadOp o) { return lowerRead(o); })
+      .Case([&](tile::LookupOp o) { return lowerLookup(o); })
       .Case([&](tile::WriteOp o) { return lowerWrite(o); })
       .Case([&](tile::CountOp o) { return lowerCount(o); })
       .Case([&](tile::MmaOp o) { return lowerMma(o); })

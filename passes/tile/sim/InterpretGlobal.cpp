@@ -158,6 +158,22 @@ Result<Step> read(Machine &m, Agent &agent, ReadOp op) {
   return Step::Quiet;
 }
 
+Result<Step> lookup(Machine &m, Agent &agent, LookupOp op) {
+  const SimArgument &source = memoryOf(m, agent, op.getSource());
+  const Type element = cast<GmemType>(op.getSource().getType()).getElement();
+  const FragValue ids = std::get<FragValue>(m.get(agent, op.getIds()));
+  const int64_t column = int64_t(m.number(agent, op.getColumn()));
+  std::vector<double> data;
+  for (double id : *ids.data) {
+    if (id < 0 || id >= double(source.shape[0]) || column < 0 || column >= source.shape[1])
+      return unsupportedError("'tile.lookup' leaves its matrix: expected a place inside " + std::to_string(source.shape[0]) + "x" +
+                              std::to_string(source.shape[1]) + ", got [" + std::to_string(int64_t(id)) + ", " + std::to_string(column) + "]");
+    data.push_back(decode(element, source.data, (int64_t(id) * source.shape[1] + column) * element.getIntOrFloatBitWidth()));
+  }
+  agent.values[op.getResult()] = FragValue{ids.shape, std::make_shared<const std::vector<double>>(std::move(data))};
+  return Step::Quiet;
+}
+
 Result<Step> write(Machine &m, Agent &agent, WriteOp op) {
   const Part part = partOf(m, agent, op, op.getDest(), op.getValue().getType());
   SimValue value = m.get(agent, op.getValue());
@@ -194,6 +210,8 @@ MaybeStep interpretGlobal(Machine &m, Agent &agent, Operation *op) {
   }
   if (auto o = dyn_cast<ReadOp>(op))
     return read(m, agent, o);
+  if (auto o = dyn_cast<LookupOp>(op))
+    return lookup(m, agent, o);
   if (auto o = dyn_cast<WriteOp>(op))
     return write(m, agent, o);
   return std::nullopt;

@@ -137,7 +137,7 @@ CopyJob startJob(Machine &m, Agent &agent, Operation *op, const Landing &at, Typ
 }
 
 /// Announces the bytes, notes the writes, and lets the copy fly.
-void launch(Machine &m, Agent &agent, CopyOp op, const Landing &at, CopyJob job, int64_t width) {
+void launch(Machine &m, Agent &agent, Operation *op, const Landing &at, CopyJob job, int64_t width) {
   const unsigned index = at.ring->fullIndex(at.slot, at.part);
   const Touch touch{at.ring->firstLine + index, uint32_t(at.ring->phase(at.slot)) + 1, op};
   const VectorClock past = agent.agreed();
@@ -157,8 +157,7 @@ void launch(Machine &m, Agent &agent, CopyOp op, const Landing &at, CopyJob job,
   m.copies.push_back(std::move(job));
 }
 
-Landing landingOf(Machine &m, Agent &agent, CopyOp op) {
-  Value slotValue = op.getOn();
+Landing landingOf(Machine &m, Agent &agent, Operation *op, Value slotValue = {}) {
   if (!slotValue)
     slotValue = op->getParentOfType<FillOp>().getSlot();
   const Slot slot = std::get<Slot>(m.get(agent, slotValue));
@@ -182,7 +181,7 @@ void copyBoxes(Machine &m, Agent &agent, CopyOp op) {
   const int64_t rank = tma.getRank(), width = dest.type.getElementBits(), cols = dest.type.getShape().back();
   std::vector<int64_t> shape(rank - dest.type.getRank(), 1); // leading dims that the buffer lacks
   llvm::append_range(shape, dest.type.getShape());
-  Landing at = landingOf(m, agent, op);
+  Landing at = landingOf(m, agent, op, op.getOn());
   const bool byPart = !op.getOn() && at.ring->attr.getLanded() == Landed::Cols;
   const int64_t firstColumn = rangesOf(dest).front().first;
   std::map<std::vector<int64_t>, CopyJob> boxes;
@@ -235,12 +234,41 @@ Status copyBytes(Machine &m, Agent &agent, CopyOp op) {
   if (index < 0 || index * width / 8 + bytes > product(source.shape) * width / 8)
     return unsupportedError("expected a bulk copy within its tensor, got bytes " + std::to_string(index * width / 8) + " to " +
                             std::to_string(index * width / 8 + bytes) + " of " + std::to_string(product(source.shape) * width / 8));
-  const Landing at = landingOf(m, agent, op);
+  const Landing at = landingOf(m, agent, op, op.getOn());
   Type byte = IntegerType::get(op.getContext(), 8);
   CopyJob job = startJob(m, agent, op, at, byte);
   for (int64_t b = 0; b < bytes; ++b)
     job.elements.push_back({(dest.byte + b) * 8, decode(byte, source.data + index * width / 8, b * 8)});
   launch(m, agent, op, at, std::move(job), 8);
+  return {};
+}
+
+/// Picked rows: eight of them a job, as threads copy them on their own.
+Status gatherRows(Machine &m, Agent &agent, GatherOp op) {
+  auto gmem = cast<GmemType>(op.getSource().getType());
+  const SimArgument &source = m.args[std::get<ArgumentRef>(m.get(agent, op.getSource())).index];
+  const Buffer dest = bufferOf(m, agent, op.getDest());
+  const FragValue ids = std::get<FragValue>(m.get(agent, op.getIds()));
+  const int64_t first = int64_t(m.number(agent, op.getColumn())), exist = int64_t(m.number(agent, op.getRows()));
+  const int64_t rows = dest.type.getShape()[0], cols = dest.type.getShape()[1], width = dest.type.getElementBits();
+  const std::vector<int64_t> &bits = m.tables.bits(dest.type);
+  if (first < 0 || first * width % 128)
+    return unsupportedError("expected a gather to start at a multiple of 16 bytes, got column " + std::to_string(first));
+  const Landing at = landingOf(m, agent, op);
+  for (int64_t row = 0; row < rows; row += 8) {
+    CopyJob job = startJob(m, agent, op, at, gmem.getElement());
+    for (int64_t r = row; r < std::min(row + 8, rows); ++r) {
+      const int64_t id = int64_t((*ids.data)[size_t(r)]);
+      if (r < exist && (id < 0 || id >= source.shape[0]))
+        return unsupportedError("a gather leaves its matrix: expected a row below " + std::to_string(source.shape[0]) + ", got " + std::to_string(id));
+      for (int64_t c = 0; c < cols; ++c) {
+        const bool inside = r < exist && first + c < source.shape[1];
+        job.elements.push_back({dest.byte * 8 + bits[size_t(r * cols + c)],
+                                inside ? decode(gmem.getElement(), source.data, (id * source.shape[1] + first + c) * width) : 0});
+      }
+    }
+    launch(m, agent, op, at, std::move(job), width);
+  }
   return {};
 }
 
@@ -269,6 +297,11 @@ MaybeStep interpretMemory(Machine &m, Agent &agent, Operation *op) {
   }
   if (auto o = dyn_cast<ZeroOp>(op)) {
     zero(m, agent, o);
+    return Step::Visible;
+  }
+  if (auto o = dyn_cast<GatherOp>(op)) {
+    if (Status s = gatherRows(m, agent, o); !s)
+      return MaybeStep(s.error());
     return Step::Visible;
   }
   auto copy = dyn_cast<CopyOp>(op);

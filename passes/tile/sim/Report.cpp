@@ -42,7 +42,7 @@ void Machine::report(Check check, Operation *where, std::string message, Operati
 
 void Machine::reportHazard(const Agent &agent, Operation *op, const Hazard &hazard, bool wrote, bool asyncRead, bool peeked) {
   Operation *other = hazard.earlier.op;
-  const bool otherIsAsync = isa<CopyOp, MmaOp, PutOp>(other);
+  const bool otherIsAsync = isa<CopyOp, GatherOp, MmaOp, PutOp>(other);
   const Agent *owner = nullptr; // of the earlier access, if a warp made it
   for (const Agent &a : agents)
     if (llvm::is_contained(a.line, hazard.earlier.line))

@@ -44,8 +44,17 @@ TEST(Fragment, Partitions) {
   expectPartition(FragKind::Row, {64});
   expectPartition(FragKind::Col, {24});
   expectPartition(FragKind::Quad, {64, 4});
+  expectPartition(FragKind::Line, {8});
+  expectPartition(FragKind::Line, {160});
   expectPartition(FragKind::Lin, {16, 96}, 4, 128);
   expectPartition(FragKind::Lin, {512}, 8, 64);
+}
+
+/// Eight lanes share a line of 128 bytes.
+TEST(Fragment, LinesOfEightLanes) {
+  Fragment f(FragKind::Line, {32});
+  for (int64_t lane = 8; lane < 16; ++lane)
+    EXPECT_EQ(f.coord(1, lane, 2), (Coord{25}));
 }
 
 TEST(Fragment, AccumulatorRegisters) {

@@ -358,6 +358,62 @@ func.func @f(%s: !tile.slot<#r>) {
 
 // -----
 
+//===-- T38, T39: gather, lookup ------------------------------------------===//
+
+func.func @f(%x: !tile.gmem<?x128xbf16>, %i: tensor<64xi32, #tile.frag<line>>, %n: i32, %b: !tile.buf<64x64xbf16, sw128>) {
+  // expected-error @+1 {{T38: expected to be inside a `fill`, whose barrier it completes on}}
+  tile.gather %x[%i, %n] rows(%n) -> %b : !tile.gmem<?x128xbf16>, tensor<64xi32, #tile.frag<line>> -> !tile.buf<64x64xbf16, sw128>
+  return
+}
+
+// -----
+
+#r = #tile.ring<stages = 1, bufs = [!tile.buf<64x64xbf16, sw128>], free = [all by @a]>
+func.func @f(%s: !tile.slot<#r>, %x: !tile.gmem<?x128xbf16>, %i: tensor<64xi32, #tile.frag<row>>, %n: i32) {
+  tile.fill %s as (%b) : !tile.slot<#r> {
+    // expected-error @+1 {{T38: expected 64 ids of i32 as `line`, got 'tensor<64xi32, #tile.frag<row>>'}}
+    gather %x[%i, %n] rows(%n) -> %b : !tile.gmem<?x128xbf16>, tensor<64xi32, #tile.frag<row>> -> !tile.buf<64x64xbf16, sw128>
+  }
+  return
+}
+
+// -----
+
+#r = #tile.ring<stages = 1, bufs = [!tile.buf<64x64xbf16, sw128>], free = [all by @a]>
+func.func @f(%s: !tile.slot<#r>, %x: !tile.gmem<?x100xbf16>, %i: tensor<64xi32, #tile.frag<line>>, %n: i32) {
+  tile.fill %s as (%b) : !tile.slot<#r> {
+    // expected-error @+1 {{T38: expected a matrix with rows of a multiple of 16 bytes, got '!tile.gmem<?x100xbf16>'}}
+    gather %x[%i, %n] rows(%n) -> %b : !tile.gmem<?x100xbf16>, tensor<64xi32, #tile.frag<line>> -> !tile.buf<64x64xbf16, sw128>
+  }
+  return
+}
+
+// -----
+
+#r = #tile.ring<stages = 1, bufs = [!tile.buf<64x64xbf16>], free = [all by @a]>
+func.func @f(%s: !tile.slot<#r>, %x: !tile.gmem<?x128xbf16>, %i: tensor<64xi32, #tile.frag<line>>, %n: i32) {
+  tile.fill %s as (%b) : !tile.slot<#r> {
+    // expected-error @+1 {{T38: expected a buffer in sw128 of rank 2 and of the matrix's element 'bf16', got '!tile.buf<64x64xbf16>'}}
+    gather %x[%i, %n] rows(%n) -> %b : !tile.gmem<?x128xbf16>, tensor<64xi32, #tile.frag<line>> -> !tile.buf<64x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%x: !tile.gmem<?x4xf32>, %i: tensor<64xi32, #tile.frag<row>>, %n: i32) {
+  // expected-error @+1 {{T39: expected ids of i32 in the places of 'tensor<32xf32, #tile.frag<col>>', got 'tensor<64xi32, #tile.frag<row>>'}}
+  %f = tile.lookup %x[%i, %n] : !tile.gmem<?x4xf32>, tensor<64xi32, #tile.frag<row>> -> tensor<32xf32, #tile.frag<col>>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected 8 rows or a multiple of 16 for line, got 24}}
+func.func private @f(tensor<24xi32, #tile.frag<line>>)
+
+// -----
+
 func.func @f(%t: !tile.tma<?x?xbf16, box 64x64, sw128>, %b: !tile.buf<64x64xbf16, sw128>) {
   // expected-error @+1 {{T15: expected to be inside a `fill`, which announces its bytes}}
   tile.copy %t[0, 0] -> %b : !tile.tma<?x?xbf16, box 64x64, sw128> -> !tile.buf<64x64xbf16, sw128>
