@@ -10,6 +10,7 @@
 //   phase   "decode" or "prefill"; default: decode up to 256 rows
 //   lens, past   new tokens and cached tokens per sequence (a number or a list); attn_decode: `batch`, `ctx`
 //   seed    of the routing
+//   emitter      name of the one that shall take the op, even if another is faster
 //   schedule     numbers that replace those of the kernel's schedule, to compare candidates
 // and the sizes that the op needs: codegen reads them in compile-model (CaseOps.cpp).
 #pragma once

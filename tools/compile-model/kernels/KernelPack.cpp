@@ -213,18 +213,33 @@ private:
       findStage(name)->build(pm, options);
       if (failed(pm.run(module)))
         return diagnosed(std::string("stage ") + name);
-      if (Status s = StringRef(name) == "bind" ? forceSchedules(module) : Status(); !s)
+      if (Status s = StringRef(name) == "bind" ? forceSchedules(module, registry) : Status(); !s)
         return s;
     }
     return {};
   }
 
-  /// Numbers that an entry's key `schedule` replaces in the schedule of its op, to compare candidates of a cost model.
-  Status forceSchedules(ModuleOp module) {
+  /// Binds an op to the emitter of this name, which must be able to.
+  static Status forceEmitter(kernel::KernelOp op, const std::string &name, const codegen::KernelRegistry &registry) {
+    for (const auto &emitter : registry.all())
+      if (emitter->name() == name && emitter->opName() == op->getName().getStringRef()) {
+        op->setAttr("numerics", emitter->numerics(op));
+        op->setAttr("schedule", emitter->schedule(op));
+        return {};
+      }
+    return usageError(op.getSiteName().str() + ": emitter: expected one of " + op->getName().getStringRef().str() + ", got " + name);
+  }
+
+  /// The emitter that an entry's key `emitter` names instead of the one that is chosen, and numbers that its key `schedule` replaces in
+  /// the schedule of its op, to compare candidates of a cost model.
+  Status forceSchedules(ModuleOp module, const codegen::KernelRegistry &registry) {
     for (size_t i = 0; i < entries.size(); ++i) {
       Json numbers = entries[i].json.value("schedule", Json::object());
+      const std::string emitter = entries[i].json.value("emitter", std::string());
       Status status;
       module.lookupSymbol<ir::ProgramOp>(symbolOf(i)).walk([&](kernel::KernelOp op) {
+        if (op.getSiteName() == entries[i].name && !emitter.empty())
+          status = forceEmitter(op, emitter, registry);
         auto schedule = op->getAttrOfType<kernel::ScheduleAttr>("schedule");
         if (op.getSiteName() != entries[i].name || !schedule)
           return;
