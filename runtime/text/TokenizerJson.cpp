@@ -1,5 +1,6 @@
 #include "runtime/text/TokenizerJson.h"
 
+#include "runtime/core/Json.h"
 #include "runtime/text/ByteLevel.h"
 
 #include <nlohmann/json.hpp>
@@ -28,7 +29,7 @@ const Json &get(const Json &object, const char *key) {
 
 std::string typeOf(const Json &component) {
   const Json &type = get(component, "type");
-  return type.is_string() ? type.get<std::string>() : show(component);
+  return type.is_string() ? printable(type.get_ref<const std::string &>()) : show(component);
 }
 
 /// Absent, null, false, 0 and "" all say that a feature is off.

@@ -114,6 +114,14 @@ TEST(TokenizerJson, NamesAFileItCannotRead) {
   EXPECT_FALSE(Tokenizer::load(DSV3_SOURCE_DIR)); // a folder
 }
 
+TEST(TokenizerJson, SaysWhatATypeIsInOneLine) {
+  Json json = exampleJson();
+  json["decoder"]["type"] = "Byte\nLevel";
+  Result<Tokenizer> t = Tokenizer::loadFromMemory(json.dump(), "tokenizer.json");
+  ASSERT_FALSE(t);
+  EXPECT_EQ(t.error().message, "tokenizer.json: unsupported decoder: expected ByteLevel, got Byte?Level");
+}
+
 TEST(TokenizerJson, ReadsMergesInTheOlderSpelling) {
   Json json = exampleJson();
   for (Json &merge : json["model"]["merges"])
