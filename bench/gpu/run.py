@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ANCHORS = os.path.relpath(os.path.join(ROOT, "bench", "anchors", "h200.csv"))  # it stands in the results
 LISTS = ("sanitize", "small", "buckets", "rows", "sample", "dense", "dense-fp8", "dense-int8", "dense-int4", "experts", "experts-fp8", "experts-int8",
-         "experts-int4", "decode", "decode-batch", "decode-fp8", "prefill")
+         "experts-int4", "experts-int4-fp8", "decode", "decode-batch", "decode-fp8", "prefill")
 CHECKED_ONLY = ("sanitize", "small", "buckets")
 
 

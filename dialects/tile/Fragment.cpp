@@ -8,6 +8,7 @@ const char *fragName(FragKind kind) {
   case FragKind::Acc: return "acc";
   case FragKind::OpA: return "opA";
   case FragKind::OpA4: return "opA4";
+  case FragKind::OpA4T: return "opA4t";
   case FragKind::Acc4: return "acc4";
   case FragKind::Row: return "row";
   case FragKind::Col: return "col";
@@ -48,11 +49,12 @@ std::string Fragment::whyIllegal(FragKind kind, const std::vector<int64_t> &shap
     return expected("64 rows for " + name, shape[0]);
   if (kind == FragKind::Quad && shape[1] != 4)
     return expected("4 columns for quad", shape[1]);
-  int64_t step = kind == FragKind::Acc || kind == FragKind::Col ? 8 : kind == FragKind::OpA || kind == FragKind::OpA4 ? 32 : kind == FragKind::Acc4 ? 16 : 1;
+  const bool four = isPacked4(kind);
+  int64_t step = kind == FragKind::Acc || kind == FragKind::Col ? 8 : kind == FragKind::Acc4 ? 16 : kind == FragKind::OpA || four ? 32 : 1;
   if (kind != FragKind::Row && (shape.back() < 1 || shape.back() % step))
     return expected("a multiple of " + std::to_string(step) + " columns for " + name, shape.back());
   // Masks (i1) have the places of the values that they mask.
-  unsigned bits = kind == FragKind::OpA ? 8 : kind == FragKind::OpA4 || kind == FragKind::Acc4 ? 4 : 0;
+  unsigned bits = kind == FragKind::OpA ? 8 : four ? 4 : 0;
   if (bits && elementBits != bits && elementBits != 1)
     return expected(std::to_string(bits) + "-bit elements for " + name, elementBits);
   return "";
@@ -63,6 +65,7 @@ int64_t Fragment::registers() const {
   case FragKind::Acc:
   case FragKind::OpA:
   case FragKind::OpA4:
+  case FragKind::OpA4T:
   case FragKind::Acc4: return dims[1] / 2;
   case FragKind::Row:
   case FragKind::Quad: return 2;
@@ -84,6 +87,8 @@ std::vector<int64_t> Fragment::coord(int64_t reg, int64_t lane, int64_t warp) co
     return {row + 8 * (reg / 4 % 2), 32 * (reg / 16) + 16 * (reg / 8 % 2) + 4 * quad + reg % 4};
   case FragKind::OpA4: // 8(2b + c) + 2i + p
     return {row + 8 * (reg % 2), 32 * (reg / 16) + 16 * (reg / 8 % 2) + 4 * quad + reg / 2 % 4};
+  case FragKind::OpA4T: // 8(2b + c) + 4p + i
+    return {row + 8 * (reg / 4 % 2), 32 * (reg / 16) + 16 * (reg / 8 % 2) + 4 * quad + reg % 4};
   case FragKind::Acc4: // 8b + 4i + 2c + h
     return {row + 8 * (reg % 2), 16 * (reg / 8) + 8 * (reg / 2 % 2) + 2 * quad + reg / 4 % 2};
   case FragKind::Row: return {row + 8 * reg};
@@ -107,6 +112,7 @@ Fragment::Place Fragment::place(const std::vector<int64_t> &coord) const {
   case FragKind::Acc: return {4 * (col / 8) + 2 * h + col % 2, lane + col % 8 / 2, warp};
   case FragKind::OpA: return {16 * (col / 32) + 4 * (h + 2 * (col / 16 % 2)) + col % 4, lane + col % 16 / 4, warp};
   case FragKind::OpA4: return {8 * (col / 16) + 2 * (col % 4) + h, lane + col % 16 / 4, warp};
+  case FragKind::OpA4T: return {8 * (col / 16) + 4 * h + col % 4, lane + col % 16 / 4, warp};
   case FragKind::Acc4: return {8 * (col / 16) + 4 * (col % 2) + 2 * (col / 8 % 2) + h, lane + col % 8 / 2, warp};
   case FragKind::Row: return {h, lane, warp};
   case FragKind::Quad: return {h, lane + col, warp};

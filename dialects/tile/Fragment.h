@@ -7,10 +7,12 @@
 
 namespace dsv3::tile {
 
-enum class FragKind { Acc, OpA, OpA4, Acc4, Row, Col, Quad, Line, Lin };
+enum class FragKind { Acc, OpA, OpA4, OpA4T, Acc4, Row, Col, Quad, Line, Lin };
 
 /// Keyword of a kind in the IR: "acc", "opA", ...
 const char *fragName(FragKind kind);
+/// Orders of int4 codes, which lie in memory as registers want them.
+inline bool isPacked4(FragKind kind) { return kind == FragKind::OpA4 || kind == FragKind::OpA4T || kind == FragKind::Acc4; }
 
 /// A map (register, lane, warp) -> coordinate over the 128 threads of a warpgroup. A register here is one element,
 /// whatever its width: 16-bit registers 2r and 2r + 1 share a machine register.

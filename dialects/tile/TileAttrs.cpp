@@ -33,7 +33,7 @@ static ParseResult parseFragKind(AsmParser &parser, FragKind &kind) {
     return failure();
   std::optional<FragKind> known = fragKind(name);
   if (!known)
-    return parser.emitError(loc) << "expected acc, opA, opA4, acc4, row, col, quad or lin, got '" << name << "'";
+    return parser.emitError(loc) << "expected acc, opA, opA4, opA4t, acc4, row, col, quad or lin, got '" << name << "'";
   kind = *known;
   return success();
 }

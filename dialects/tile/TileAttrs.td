@@ -51,6 +51,8 @@ def Tile_FragAttr : Tile_Attr<"Frag", "frag", [DeclareAttrInterfaceMethods<Verif
       column 32b + 16c + 4(l%4) + i.
     - `opA4` (64 x N, i4, N a multiple of 32): packed so that `expand` is two ands and a shift. Nibble 8(2b + c) + 2i + p
       holds row 16w + l/4 + 8p, column 32b + 16c + 4(l%4) + i.
+    - `opA4t` (64 x N, i4, N a multiple of 32): packed so that half a word is the selector of a look-up of four codes. Nibble
+      8(2b + c) + 4p + i holds row 16w + l/4 + 8p, column 32b + 16c + 4(l%4) + i.
     - `acc4` (64 x N, i4, N a multiple of 16): packed so that `expand` yields pairs of 16 bits. Nibble 8b + 4i + 2c + h holds
       row 16w + l/4 + 8h, column 16b + 8c + 2(l%4) + i.
     - `row` (64), `col` (N): a value per row, the same in the four threads of a quad; a value per column, the same in all

@@ -221,7 +221,7 @@ LogicalResult verifyAccess(Operation *op, BufType buf, Type value, bool trans) {
   if (kind == FragKind::Line)
     return op->emitOpError() << "T30: expected a fragment of values, got " << tensor << ", which only `read` and `gather` know";
   bool order = buf.getLayout().getKind() == SmemKind::Frag;
-  if ((order && (trans || FragKind(buf.getLayout().getA()) != kind)) || ((kind == FragKind::OpA4 || kind == FragKind::Acc4) && !order))
+  if ((order && (trans || FragKind(buf.getLayout().getA()) != kind)) || (isPacked4(kind) && !order))
     return op->emitOpError() << "T30: expected a buffer of layout frag<" << fragName(kind) << ">, got " << buf;
   return success();
 }

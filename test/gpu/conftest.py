@@ -50,6 +50,11 @@ def fp8_block():
 
 
 @pytest.fixture(scope="session")
+def w4a8_fp8():
+    return artifact_or_skip("w4a8-fp8")
+
+
+@pytest.fixture(scope="session")
 def goldens():
     return safetensors_np.load(contract.GOLDENS + ".safetensors")
 

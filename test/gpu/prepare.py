@@ -5,16 +5,18 @@
     DSV3_GPU=OUT python3 -m pytest test/gpu
 
 OUT gets bf16.dsv3, fp8-block.dsv3, bf16-experts.dsv3 (bf16 that also gives away which experts it chose), kv8.dsv3 (bf16 with a
-cache in FP8; both share the weights of bf16.dsv3) and reference.npz:
+cache in FP8; both share the weights of bf16.dsv3), w4a8-fp8.dsv3 (w4a8-experts whose experts' rows are E4M3) and reference.npz:
 
 - X: for each golden prompt followed by its greedy text the float32 logits of every position (as float16), for one text
   of 4000 tokens those of the last 128; X.kl the divergence of the x86 target's bf16 at these positions, which is what
   bf16 costs;
 - 4000.experts, 4000.bf16_experts: the experts that x86 chooses in float32 and bf16, sorted, [4000, layers, experts a token];
 - X.w8a8_kl: for each golden prompt the divergence of the interpreter, with FP8 activations as our IR has them, from the
-  W8A8 goldens, over the 20 best choices of every position; X.w8a8_last_kl: of its last position, over all.
+  W8A8 goldens, over the 20 best choices of every position; X.w8a8_last_kl: of its last position, over all;
+- X.w4a8_fp8: for each golden prompt the interpreter's logits of w4a8-fp8, as float16.
 """
 import filecmp
+import json
 import os
 import sys
 import tempfile
@@ -31,6 +33,15 @@ LONGEST = 4000
 KEPT = 128  # positions of the longest text
 EXPERTS = r"--taps=l\d+\.route\.ids"
 SIZES = ("--max-model-len=4160", "--max-batch=64")
+
+
+def experts_of(parts, group):
+    """int4 weights, E4M3 rows: a scale per token, or per token and 128 channels."""
+    return {"targets": [f"routed_experts.{p}" for p in parts], "weights": {"num_bits": 4, "group_size": 128},
+            "input_activations": {"num_bits": 8, "type": "float", "group_size": group}}
+
+
+W4A8_FP8 = {"policy": "w4a8-experts", "config_groups": {"gate_up": experts_of(("gate", "up"), -1), "down": experts_of(("down",), 128)}}
 
 
 def log_softmax(logits):
@@ -73,7 +84,18 @@ def over_best(goldens, name, logits):
     return divergence(goldens[f"{name}.top20_logits"], np.take_along_axis(logits, ids, -1))
 
 
+def w4a8_fp8_flag(folder):
+    path = os.path.join(folder, "w4a8-fp8.json")
+    with open(path, "w", encoding="ascii") as f:
+        json.dump(W4A8_FP8, f)
+    return f"--quant-config={path}"
+
+
 def compile_artifacts(out):
+    with tempfile.TemporaryDirectory() as folder:
+        done = tools.succeed("compile-model", contract.TINY, "-o", os.path.join(out, "w4a8-fp8.dsv3"), "--target=sm_90a", "--force", *SIZES,
+                             w4a8_fp8_flag(folder))
+        assert b"stay plain" not in done.stderr, done.stderr
     for name, flags in {"bf16": (), "fp8-block": ("--quant=fp8-block",), "bf16-experts": (EXPERTS,), "kv8": ("--kv-cache-dtype=fp8_e4m3",)}.items():
         tools.compile_model(contract.TINY, os.path.join(out, name + ".dsv3"), "--target=sm_90a", "--force", *SIZES, *flags)
     for other in ("bf16-experts", "kv8"):
@@ -105,6 +127,19 @@ def emulate_w8a8(arrays):
             arrays[name + ".w8a8_last_kl"] = divergence(goldens[f"{name}.last_logits"], logits[-1])
 
 
+def emulate_w4a8_fp8(arrays):
+    """The IR of w4a8-fp8 before any kernel is chosen, on the reference interpreter."""
+    goldens = safetensors_np.load(contract.GOLDENS + ".safetensors")
+    with tempfile.TemporaryDirectory() as folder:
+        tools.succeed("compile-model", contract.TINY, "-o", os.path.join(folder, "unused.dsv3"), "--target=sm_90a", w4a8_fp8_flag(folder),
+                      "--stop-after=quantize", "--dump-after=quantize", "--dump-dir", folder)
+        for name in contract.PROMPTS:
+            out = os.path.join(folder, "logits")
+            tools.succeed("dsv3-interpret", os.path.join(folder, "quantize.mlir"), "--program=trunk_head", "--checkpoint", contract.TINY,
+                          tools.ids_flag(goldens[f"{name}.input_ids"]), "--logits-out", out, "--hash-only")
+            arrays[name + ".w4a8_fp8"] = safetensors_np.load(out)["logits"].astype(np.float16)
+
+
 def reference(out):
     goldens = safetensors_np.load(contract.GOLDENS + ".safetensors")
     arrays = {}
@@ -120,6 +155,7 @@ def reference(out):
             if start == LONGEST:
                 arrays[name + ".experts"], arrays[name + ".bf16_experts"] = experts(want_taps), experts(got_taps)
     emulate_w8a8(arrays)
+    emulate_w4a8_fp8(arrays)
     np.savez_compressed(os.path.join(out, "reference.npz"), **arrays)
 
 

@@ -112,6 +112,16 @@ private:
     bool codes = buffer(name).isQuantised() || (json.contains("block") && (!c.find("codes") || buffer(name).name == "codes"));
     add(name, which, codes ? quantised(buffer(name), reference::roundTo(Rounding::BF16, Array<double>(values))) : values);
   }
+  /// Rows of a product. The last place of a sum decides between codes of E4M3, which are up to an eighth apart.
+  void addProducts(const char *name, const std::vector<int64_t> &which, const Array<double> &values) {
+    addRows(name, which, values);
+    const Buffer &b = buffer(name);
+    if (!b.isQuantised() || b.parts[0].elem != DType::F8E4M3)
+      return;
+    const Array<double> stored = reference::roundTo(Rounding::BF16, Array<double>(values));
+    for (size_t i = 0; i < which.size(); ++i)
+      out.rows[out.rows.size() - which.size() + i].plain = {stored.row(int64_t(i)), stored.row(int64_t(i)) + stored.cols()};
+  }
 
   //===-- Products --------------------------------------------------------===//
 
@@ -142,7 +152,7 @@ private:
     std::vector<int64_t> which = someRows(tokenRows());
     Array<double> x = rows(buffer("x"), which);
     int64_t n = data.weightRows("w_gate");
-    addRows("out", which, gate(times(x, "w_gate", 0, n), times(x, "w_up", 0, n)));
+    addProducts("out", which, gate(times(x, "w_gate", 0, n), times(x, "w_up", 0, n)));
   }
 
   void batchedGemm() {
@@ -172,7 +182,7 @@ private:
     for (int64_t row : someRows(starts.back())) {
       Array<double> x = rows(buffer("x"), {tokenOf.empty() ? row : tokenOf[size_t(row)]});
       int64_t first = expertOf(starts, row) * n;
-      addRows("out", {row}, gate(times(x, "w_gate", first, n), times(x, "w_up", first, n)));
+      addProducts("out", {row}, gate(times(x, "w_gate", first, n), times(x, "w_up", first, n)));
     }
   }
 

@@ -10,6 +10,8 @@ struct ExpectedRow {
   std::string buffer;
   int64_t row = 0;
   std::vector<double> values;
+  /// What `values` stand for where they are of E4M3 codes: of two codes that are as near, either is right.
+  std::vector<double> plain = {};
 };
 
 /// The first `values.size()` integers of an output.

@@ -5,8 +5,8 @@
 // `sweep` multiplies an entry by the values of its keys; `{key}` in `anchor` stands for the value. Common keys:
 //   name    prefix of the case's name; the op and the swept values follow
 //   m       row capacity (default: the rows the sequences need); `rows` fewer rows than that (default m)
-//   x w out types: bf16, f32, fp8 (1 x 128 blocks, of weights 128 x 128), int8 (a scale per row), int8x128, int4,
-//           int4x128; default bf16
+//   x w out types: bf16, f32, fp8 (1 x 128 blocks, of weights 128 x 128), fp8row (a scale per row), int8 (likewise), int8x128,
+//           int4, int4x128; default bf16
 //   phase   "decode" or "prefill"; default: decode up to 256 rows
 //   lens, past   new tokens and cached tokens per sequence (a number or a list); attn_decode: `batch`, `ctx`
 //   seed    of the routing

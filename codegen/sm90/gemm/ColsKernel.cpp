@@ -289,9 +289,10 @@ void ColsKernel::writeItem(Value value, Value out, const ColsItem &item, Value g
 /// Two warpgroups share the scales of their columns.
 void ColsKernel::writeCodes(Value value, Value out, Value scales, const ColsItem &item, Value g, Value row, Value rows) {
   value = k.cast(value, k.f32);
-  Value scale = codeScale(k, k.reduceRows(tile::Combine::Max, math::AbsFOp::create(k.b, value), kCodeGroup / 64, maxima));
+  Type codes = spec.codes(k);
+  Value scale = codeScale(k, codes, k.reduceRows(tile::Combine::Max, math::AbsFOp::create(k.b, value), kCodeGroup / 64, maxima));
   Value column = k.add(item.n, k.mul(g, 64)), present = presentRows(item, g, rows);
-  k.write(codesOf(k, value, scale), out, {row, column}, present, {}, /*trans=*/true);
+  k.write(codesOf(k, codes, value, scale), out, {row, column}, present, {}, /*trans=*/true);
   k.when(k.eq(k.rem(g, kCodeGroup / 64), 0), [&] { k.write(scale, scales, {row, k.shr(column, 7)}, present, {}, /*trans=*/true); });
 }
 

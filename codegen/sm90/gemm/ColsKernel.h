@@ -24,13 +24,15 @@ struct ColsSpec {
   int64_t outPitch = 0;     ///< elements
   bool pieces = false;      ///< the epilogue works on 32 columns at a time: sums leave no registers for scales of all
   int64_t rowTiles = 0;     ///< rows of experts: tiles at most; else 0
-  bool codesOut = false;    ///< y, rounded to outElem, is stored as int8 with a scale per row and 128 columns: those of two warpgroups
+  bool codesOut = false;    ///< y, rounded to outElem, is stored as codes with a scale per row and 128 columns: those of two warpgroups
+  bool e4m3Out = false;     ///< as E4M3, else as int8
 
   int64_t kBlocks() const { return (k + 127) / 128; } ///< of 128 k
   int64_t nBlocks() const { return (n + 63) / 64; }
   int64_t paddedScales() const { return (n + kScalePad - 1) / kScalePad * kScalePad; } ///< int8: of a matrix
   bool weightsScaled() const { return operands != Operands::Bf16; }
   bool rowsScaled() const { return scalesRows(operands); }
+  mlir::Type codes(const TileBuilder &k) const { return e4m3Out ? k.f8 : k.i8; } ///< of y
   /// Scales of a row of x.
   int64_t rowScales() const { return promotes(operands) ? kBlocks() : 1; }
   /// Results go through shared memory, for 16-byte stores: rows of bf16 that no edge of N cuts.

@@ -1,4 +1,4 @@
-// Products with int4 weights: W4A8 over int8 rows, W4A16 over plain ones.
+// Products with int4 weights: W4A8 over int8 and E4M3 rows, W4A16 over plain ones.
 #include "codegen/sm90/EmitterBase.h"
 #include "codegen/sm90/gemm/Int4Kernel.h"
 #include "codegen/sm90/gemm/Int4Schedule.h"
@@ -18,13 +18,14 @@ public:
   kernel::NumericsAttr numerics(Operation *op) const override {
     MLIRContext *ctx = op->getContext();
     Int4Problem p(op);
-    Type f32 = Float32Type::get(ctx), i32 = IntegerType::get(ctx, 32), i8 = IntegerType::get(ctx, 8);
+    Type f32 = Float32Type::get(ctx), i32 = IntegerType::get(ctx, 32);
+    Type rows = p.wide ? Type(BFloat16Type::get(ctx)) : p.e4m3 ? Type(Float8E4M3FNType::get(ctx)) : IntegerType::get(ctx, 8);
     bool integers = !p.wide && !p.promoted();
-    return kernel::NumericsAttr::get(ctx, integers ? i32 : f32, p.wide ? Type(BFloat16Type::get(ctx)) : i8, p.chain(), 0);
+    return kernel::NumericsAttr::get(ctx, integers ? i32 : f32, rows, p.chain(), 0);
   }
   kernel::PackedAttr weightEncoding(Operation *op, unsigned index, RankedTensorType type) const override {
     Int4Problem p(op);
-    return llvm::is_contained(p.weights, index) ? int4Encoding(type, p.wide) : kernel::PackedAttr();
+    return llvm::is_contained(p.weights, index) ? int4Encoding(type, p) : kernel::PackedAttr();
   }
   DeviceCost cost(Operation *op) const override {
     DeviceCost cost = Sm90Emitter::cost(op);
@@ -97,7 +98,7 @@ private:
     spec.stacked = p.shape.batch > 1;
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
-    spec.wide = p.wide, spec.wGrouped = p.wGrouped, spec.xGrouped = p.xGrouped, spec.zeros = p.zeros, spec.codesOut = p.codesOut;
+    spec.wide = p.wide, spec.e4m3 = p.e4m3, spec.wGrouped = p.wGrouped, spec.xGrouped = p.xGrouped, spec.zeros = p.zeros, spec.codesOut = p.codesOut, spec.e4m3Out = p.e4m3Out;
     spec.pieces = spec.exact() && spec.weights * spec.schedule.columns() >= 256; // 4 bytes would spill
     return spec;
   }

@@ -20,8 +20,8 @@ namespace {
 class Int4Kernel : public ColsKernel {
 public:
   Int4Kernel(TileBuilder &k, const Int4Spec &spec, const ColsSource &source)
-      : ColsKernel(k, spec), spec(spec), source(source), blocks(s.bk / kGroup), packing(spec.wide ? tile::FragKind::Acc4 : tile::FragKind::OpA4) {
-    xElem = spec.wide ? k.bf16 : k.i8;
+      : ColsKernel(k, spec), spec(spec), source(source), blocks(s.bk / kGroup), packing(spec.wide ? tile::FragKind::Acc4 : spec.e4m3 ? tile::FragKind::OpA4T : tile::FragKind::OpA4) {
+    xElem = spec.wide ? k.bf16 : spec.e4m3 ? k.f8 : k.i8;
     xBuf = k.buf({s.tokens, s.bk}, xElem);
     wBuf = k.fragBuf({s.warpgroups, blocks, 64, kGroup}, k.i4, packing);
     xGroup = k.buf({s.tokens, kGroup}, xElem);
@@ -46,7 +46,7 @@ private:
       if (spec.zeros)
         types.push_back(k.gmem({any, 64 * (spec.wGrouped ? spec.kBlocks() : 1)}, k.i8));
     }
-    types.push_back(k.gmem({any, spec.outPitch}, spec.codesOut ? k.i8 : spec.outElem));
+    types.push_back(k.gmem({any, spec.outPitch}, spec.codesOut ? spec.codes(k) : spec.outElem));
     if (spec.codesOut)
       types.push_back(k.gmem({any, spec.n / kGroup}, k.f32));
     types.append(source.params);
@@ -123,7 +123,7 @@ private:
     return spec.promoted() ? multiplyGroups(item, g, slot) : multiplyWhole(item, g, slot);
   }
 
-  Type sumElem() { return spec.wide ? k.f32 : k.i32; }
+  Type sumElem() { return spec.wide || spec.e4m3 ? k.f32 : k.i32; }
   /// A stage's units: block after block of K, of each the weights.
   int64_t units() const { return blocks * spec.weights; }
   Value loadUnit(const Values &bufs, int64_t unit, Value g) {
@@ -131,7 +131,7 @@ private:
   }
   Value expanded(const Values &bufs, int64_t unit, Value g, Value codes) {
     if (!spec.wide)
-      return k.expand(codes, k.frag(kGroup, k.i8, tile::FragKind::OpA));
+      return k.expand(codes, k.frag(kGroup, xElem, tile::FragKind::OpA));
     Value zero = rowZeros[size_t(unit % spec.weights)];
     if (spec.zeros && spec.wGrouped)
       zero = asFloat(ofGroup(bufs, spec.weights, unit, g, k.i8));
@@ -219,7 +219,9 @@ private:
               factor = factor ? k.mul(factor, column) : column;
             }
             Value &sum = sums[size_t(u) % weights];
-            sum = k.fma(spec.wide ? part : smallToFloat(part), factor, sum);
+            if (sumElem() == k.i32)
+              part = smallToFloat(part);
+            sum = factor ? k.fma(part, factor, sum) : k.add(part, sum);
           });
       Values next{k.next(v[0])};
       next.append(sums);
@@ -255,7 +257,7 @@ private:
     if (spec.exact())
       sum = k.toFloat(sum);
     Type type = sum.getType();
-    auto through16 = [&](Value scale) { return spec.wide ? scale : k.mul(scale, k.constant(scale.getType(), 1.0 / 16)); }; // codes are 16 times the weight
+    auto through16 = [&](Value scale) { return sumElem() == k.f32 ? scale : k.mul(scale, k.constant(scale.getType(), 1.0 / 16)); }; // int8 codes are 16 times the weight
     if (weight == 0 && !spec.wide && !spec.xGrouped)
       columnScale = through16(k.read(xScales, {row, 0}, k.col(cast<RankedTensorType>(type).getDimSize(1), k.f32), rows, {}, /*trans=*/true));
     Value rowScale = rowScales[size_t(weight)];

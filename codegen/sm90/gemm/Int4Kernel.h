@@ -1,5 +1,6 @@
 // Products with int4 weights, which consumers expand in registers to wgmma's A operand: to int8 for int8 rows (int32 sums, exact),
-// or to bf16 for plain rows. Weights as M, tokens as N; a ColsKernel in all else.
+// to E4M3
+// for E4M3 rows, or to bf16 for plain rows. Weights as M, tokens as N; a ColsKernel in all else.
 //
 // int8 codes in the register are 16 times the weight: two masks and a shift make eight of them, and the 1/16 goes where sums are
 // scaled. A unit of work is 64 weight rows times 128 k: four (eight) instructions. Its codes are loaded before the unit in front
@@ -12,13 +13,15 @@ namespace dsv3::codegen {
 
 /// `operands` of ColsSpec is not used.
 struct Int4Spec : ColsSpec {
-  bool wide = false;     ///< x is bf16, not int8
+  bool wide = false;     ///< x is bf16, not codes
+  bool e4m3 = false;     ///< x is E4M3, not int8
   bool wGrouped = false; ///< a scale of w per row and 128 k, else per row
-  bool xGrouped = false; ///< a scale of x per row and 128 k, else per row (int8)
+  bool xGrouped = false; ///< a scale of x per row and 128 k, else per row (codes)
   bool zeros = false;    ///< weights have a zero point wherever they have a scale (bf16)
 
-  /// Sums of 128 k are scaled and added one after the other; else one sum over K is scaled.
-  bool promoted() const { return wGrouped || xGrouped; }
+  /// Sums of 128 k are scaled and added one after the other; else one sum over K is scaled. Tensor cores keep 13 bits of a sum of
+  /// E4M3 products, so those are added outside whatever their scales are.
+  bool promoted() const { return e4m3 || wGrouped || xGrouped; }
   /// Scales of x per 128 k come with the stages, four of a row in a box: rows of them are whole 16-byte words.
   bool scalesInStage() const { return xGrouped && kBlocks() % 4 == 0; }
   /// The sum over K is one of integers.
@@ -28,7 +31,7 @@ struct Int4Spec : ColsSpec {
 /// Dynamic shared memory of such a kernel.
 int64_t sharedBytes(const Int4Spec &spec);
 
-/// Parameters: the step's scalars; tensor map of x (box tokens x 128 int8 or 64 bf16), of int8 also its scales [rows, K / 128
+/// Parameters: the step's scalars; tensor map of x (box tokens x 128 codes or 64 bf16), of codes also its scales [rows, K / 128
 /// or 1], by a tensor map where they come with the stages (box tokens x 4), else their address; per weight the addresses of
 /// codes, scales and maybe zero points (Int4Weights.h); address of y, where quantised also of its scales [rows, N / 128]; the
 /// source's own.

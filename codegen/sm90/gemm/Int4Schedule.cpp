@@ -18,7 +18,7 @@ int64_t registers(const Int4Shape &p, const ColsSchedule &s) {
   const int64_t rest = !p.wide && !p.promoted && sums >= 128 ? (units(p, s) > 2 ? 40 : 30) : 44; // scales in pieces, or of all columns
   if (p.promoted)
     sums += inFlight * s.tokens / 2 + (p.wide ? 0 : std::min<int64_t>(2, s.bk / 128) * s.tokens / 4);
-  return sums + inFlight * operand + 8 + rest;
+  return sums + inFlight * operand + 8 + rest + (p.e4m3 ? 4 : 0); // tables
 }
 
 int64_t registersOf(int64_t warpgroups) { return warpgroups == 4 ? 112 : warpgroups == 2 ? 232 : 255; }
@@ -27,7 +27,7 @@ int64_t registersOf(int64_t warpgroups) { return warpgroups == 4 ? 112 : warpgro
 /// each of which every scheduler issues for one warp of a warpgroup.
 double unitClocks(const Int4Shape &p, const ColsSchedule &s) {
   double product = (p.wide ? 8 : 4) * std::max(16.0, double(s.tokens) / 2);
-  double issue = (p.wide ? 110 : 48) + (p.promoted ? (p.wide ? 1.0 : 4.0) * double(s.tokens) : 0);
+  double issue = (p.wide ? 110 : p.e4m3 ? 120 : 48) + (p.promoted ? (p.wide || p.e4m3 ? 1.0 : 4.0) * double(s.tokens) : 0);
   // No unit is in flight at the end of a stage: one alone is promoted after its product.
   double chain = (units(p, s) == 1 ? product + issue : std::max(product, issue)) + 40;
   return std::max({chain, double(s.warpgroups) * product, double(s.warpgroups) * issue});

@@ -47,24 +47,27 @@ Int4Problem::Int4Problem(Operation *op) : GemmProblem(op) {
   auto rows = dyn_cast_or_null<ir::BlockedAttr>(tensorOf(op->getOperand(0)).getEncoding());
   ir::BlockedAttr weight = blockedOf(tensorOf(op->getOperand(weights[0])));
   wide = !rows;
+  e4m3 = rows && isa<Float8E4M3FNType>(rows.getStorage());
   wGrouped = weight && groupOf(weight) && groupOf(weight) < shape.k;
   xGrouped = rows && groupOf(rows) && groupOf(rows) < shape.k;
   zeros = weight && weight.getZero();
+  auto out = dyn_cast_or_null<ir::BlockedAttr>(tensorOf(op->getResult(0)).getEncoding());
   codesOut = bool(tensorOf(op->getResult(0)).getEncoding());
+  e4m3Out = out && isa<Float8E4M3FNType>(out.getStorage());
 }
 
-/// Rows of x as int8.
+/// Rows of x as codes.
 static std::string whyNotRows(const Int4Problem &p) {
   RankedTensorType type = tensorOf(p.op->getOperand(0));
   auto rows = dyn_cast<ir::BlockedAttr>(type.getEncoding());
   int64_t group = rows ? groupOf(rows) : 0;
-  if (!rows || !rows.getStorage().isInteger(8) || rows.getZero() || !rows.getScale().isF32() || rows.getBlock().drop_back() != ArrayRef<int64_t>({1}) ||
+  if (!rows || !(p.e4m3 || rows.getStorage().isInteger(8)) || rows.getZero() || !rows.getScale().isF32() || rows.getBlock().drop_back() != ArrayRef<int64_t>({1}) ||
       (group && group != 128 && group < p.shape.k))
-    return "x is quantised, but not to i8 with an f32 scale per row or per row and 128 channels, which int4 weights are multiplied with";
+    return "x is quantised, but not to i8 or f8E4M3FN with an f32 scale per row or per row and 128 channels, which int4 weights are multiplied with";
   if (p.op->getOperand(0).getDefiningOp<kernel::ViewOp>())
     return "quantised rows of x are a view";
   if (p.shape.k % 16)
-    return "rows of x have K = " + std::to_string(p.shape.k) + " int8 values, no multiple of 16 bytes";
+    return "rows of x have K = " + std::to_string(p.shape.k) + " codes, no multiple of 16 bytes";
   return {};
 }
 
@@ -92,8 +95,8 @@ std::string Int4Problem::whyIllegal() const {
     return "x is " + text(xElem) + ", and tensor cores multiply bf16 here (compile with --dtype=bf16)";
   if (codesOut) {
     auto codes = dyn_cast<ir::BlockedAttr>(tensorOf(op->getResult(0)).getEncoding());
-    if (!codes || !codes.getStorage().isInteger(8) || codes.getZero() || !codes.getScale().isF32() || codes.getBlock() != ArrayRef<int64_t>({1, 128}))
-      return "the result is quantised, but not to i8 with an f32 scale per row and 128 columns, which two warpgroups hold";
+    if (!codes || !(e4m3Out || codes.getStorage().isInteger(8)) || codes.getZero() || codes.getPow2Scale() || !codes.getScale().isF32() || codes.getBlock() != ArrayRef<int64_t>({1, 128}))
+      return "the result is quantised, but not to i8 or f8E4M3FN with an f32 scale per row and 128 columns, which two warpgroups hold";
     if (shape.n % 128)
       return "a row of the result has " + std::to_string(shape.n) + " values, no multiple of the 128 that share a scale";
   }
@@ -112,7 +115,7 @@ std::string Int4Problem::whyIllegal() const {
 Int4Shape Int4Problem::scheduleShape() const {
   Int4Shape s;
   static_cast<GemmShape &>(s) = shape;
-  s.wide = wide, s.wGrouped = wGrouped, s.promoted = promoted(), s.pairs = codesOut;
+  s.wide = wide, s.e4m3 = e4m3, s.wGrouped = wGrouped, s.promoted = promoted(), s.pairs = codesOut;
   s.freeSplit = !wide && !promoted();
   s.fixedSplit = s.freeSplit || grouped || !decode ? 1 : splitOfWeight(s);
   return s;
@@ -124,14 +127,15 @@ std::string Int4Problem::chain() const {
   return parts > 1 ? text + "_split" + std::to_string(parts) : text;
 }
 
-kernel::PackedAttr int4Encoding(RankedTensorType weight, bool wide) {
+kernel::PackedAttr int4Encoding(RankedTensorType weight, const Int4Problem &problem) {
   MLIRContext *ctx = weight.getContext();
   ir::BlockedAttr scheme = blockedOf(weight);
   auto layout = [&](StringRef map) { return kernel::LayoutAttr::get(ctx, map); };
   StringRef bytes = "(n, k) -> [n/64, k/64, n/16%4, n%8, k/4%4, k/16%4, k%4, n/8%2] pad n:64 k:128";
+  StringRef look = "(n, k) -> [n/64, k/64, n/16%4, n%8, k/4%4, k/16%4, n/8%2, k%4] pad n:64 k:128";
   StringRef pairs = "(n, k) -> [n/64, k/64, n/16%4, n%8, k/2%4, k/16%4, k%2, k/8%2, n/8%2] pad n:64 k:128";
   bool grouped = groupOf(scheme) && groupOf(scheme) < weight.getShape().back();
-  return kernel::PackedAttr::get(ctx, scheme, layout(wide ? pairs : bytes),
+  return kernel::PackedAttr::get(ctx, scheme, layout(problem.wide ? pairs : problem.e4m3 ? look : bytes),
                                  layout(grouped ? "(n, k) -> [n/64, k/128, n%64] pad n:64 k:128" : "(n, k) -> [n] pad n:64"));
 }
 

@@ -260,11 +260,11 @@ private:
       p = k.cast(k.cast(p, spec.outElem), k.f32);
       most = k.max(most, k.reduce(tile::Combine::Max, k.max(p, k.neg(p)), row));
     }
-    Value scale = codeScale(k, most);
+    Value scale = codeScale(k, k.i8, most);
     k.write(scale, outScales, {it.m, k.div(it.n, kCodeGroup)}, it.left, {}, /*trans=*/true);
     int64_t from = 0;
     for (Value p : products) {
-      k.write(codesOf(k, p, scale), out, {it.m, k.add(it.n, from)}, it.left);
+      k.write(codesOf(k, k.i8, p, scale), out, {it.m, k.add(it.n, from)}, it.left);
       from += cast<RankedTensorType>(p.getType()).getDimSize(1);
     }
   }

@@ -265,11 +265,12 @@ LogicalResult KernelLowering::lowerExpand(tile::ExpandOp op) {
   Regs out;
   const Regs words = values.lookup(op.getSource());
   const bool nibbles = from.element.isInteger(4) && from.map.kind() == tile::FragKind::OpA4;
+  const bool looked = from.element.isInteger(4) && from.map.kind() == tile::FragKind::OpA4T;
   const bool pairs = from.element.isInteger(4) && from.map.kind() == tile::FragKind::Acc4;
   const bool wide = isa<Float8E5M2Type>(from.element); // of exponent
   const bool bytes = (wide || isa<Float8E4M3FNType>(from.element)) && to.element.isBF16() && from.map.kind() == tile::FragKind::Acc;
-  if (!nibbles && !pairs && !bytes)
-    return op.emitOpError("T35: expected i4 in opA4 or acc4, or f8E4M3FN or f8E5M2 in acc");
+  if (!nibbles && !looked && !pairs && !bytes)
+    return op.emitOpError("T35: expected i4 in opA4, opA4t or acc4, or f8E4M3FN or f8E5M2 in acc");
   std::array<Value, 2> bias{ptx.i32(0x43084308), ptx.i32(0x43084308)}; // 136 twice, of a row and the one 8 below
   if (op.getZero())
     for (auto [row, zero] : llvm::zip(bias, values.lookup(op.getZero()))) {
@@ -280,7 +281,7 @@ LogicalResult KernelLowering::lowerExpand(tile::ExpandOp op) {
     if (pairs)
       llvm::append_range(out, ptx.expandI4ToBf16(word, bias));
     else
-      llvm::append_range(out, nibbles ? ptx.expandI4(word) : wide ? ptx.expandE5m2(word) : ptx.expandE4m3(word));
+      llvm::append_range(out, nibbles ? ptx.expandI4(word) : looked ? ptx.expandI4ToE4m3(word) : wide ? ptx.expandE5m2(word) : ptx.expandE4m3(word));
   }
   set(op.getResult(), out);
   return success();

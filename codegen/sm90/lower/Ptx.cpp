@@ -3,6 +3,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 
 namespace dsv3::codegen {
@@ -451,6 +453,23 @@ std::array<Value, 4> Ptx::unpackE4m3(Value word) {
 }
 
 std::array<Value, 2> Ptx::expandI4(Value word) { return {bitAnd(shl(word, 4), int64_t(0xf0f0f0f0)), bitAnd(word, int64_t(0xf0f0f0f0))}; }
+
+std::array<Value, 2> Ptx::expandI4ToE4m3(Value word) {
+  // prmt looks four codes up at once: its selectors are nibbles, of which three bits choose one of eight bytes. The fourth asks for
+  // that byte's sign eight times instead, which is nothing for bytes below 128. So codes from 0 on are looked up as they are, others
+  // with that bit turned, in halves of their E4M3 (which is even), and each finds nothing where the other
+  // finds something. Nine instructions for eight codes.
+  auto lookUp = [](char out, uint64_t table, int selector) {
+    return llvm::formatv("prmt.b32 {0}, {1:x8}, {2:x8}, ${3}; ", out, uint32_t(table), uint32_t(table >> 32), selector).str();
+  };
+  const std::string half =
+      "{ .reg .b32 p, n; " + lookUp('p', kE4m3FromZero, 1) + lookUp('n', kHalfE4m3BelowZero, 2) + "mad.lo.u32 $0, n, 2, p; }";
+  Value turned = arith::XOrIOp::create(b, loc, word, i32(0x88888888));
+  std::array<Value, 2> out;
+  for (int i = 0; i < 2; ++i)
+    out[i] = ptx(half, "=r,r,r", b.getI32Type(), {shr(word, 16 * i), shr(turned, 16 * i)}, false, false)[0];
+  return out;
+}
 
 std::array<Value, 4> Ptx::expandI4ToBf16(Value word, const std::array<Value, 2> &bias) {
   // 128 has the last seven bits of a bf16 free, worth 1 each: a nibble with its sign bit turned, which is the value plus 8, makes

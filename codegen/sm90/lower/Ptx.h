@@ -31,6 +31,9 @@ struct Wgmma {
   int64_t registers() const { return n / 2; } ///< of D, per thread
 };
 
+/// What int4 codes are in E4M3, a byte each, the least code first: of 0 to 7, and half of that of -8 to -1.
+inline constexpr uint64_t kE4m3FromZero = 0x4e4c4a4844403800, kHalfE4m3BelowZero = 0x5c60626465666768;
+
 class Ptx {
 public:
   Ptx(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
@@ -146,6 +149,8 @@ public:
   std::array<mlir::Value, 4> unpackE4m3(mlir::Value word); ///< f32
   /// Eight signed nibbles to bytes that are 16 times their value: low nibbles, then high nibbles.
   std::array<mlir::Value, 2> expandI4(mlir::Value word);
+  /// Eight i4 codes in the order of `opA4t` as two words of E4M3.
+  std::array<mlir::Value, 2> expandI4ToE4m3(mlir::Value word);
   /// Eight signed nibbles to bf16 pairs of nibbles (i, i + 4), i = 0..3: exact. `bias`: 136 plus what is taken off, a pair of bf16 for
   /// even and one for odd i.
   std::array<mlir::Value, 4> expandI4ToBf16(mlir::Value word, const std::array<mlir::Value, 2> &bias);

@@ -40,6 +40,7 @@ TEST(Fragment, Partitions) {
   expectPartition(FragKind::Acc, {64, 256});
   expectPartition(FragKind::OpA, {64, 96});
   expectPartition(FragKind::OpA4, {64, 128});
+  expectPartition(FragKind::OpA4T, {64, 128});
   expectPartition(FragKind::Acc4, {64, 128});
   expectPartition(FragKind::Row, {64});
   expectPartition(FragKind::Col, {24});
@@ -88,6 +89,14 @@ TEST(Fragment, ExpandIsTwoMasks) {
       }
 }
 
+/// Halves of a packed word are registers 2i and 2i + 1 of opA, nibble for byte.
+TEST(Fragment, ExpandIsALookUp) {
+  Fragment packed(FragKind::OpA4T, {64, 64}), wide(FragKind::OpA, {64, 64});
+  for (int64_t lane : {0, 13, 31})
+    for (int64_t code = 0; code < 32; ++code)
+      EXPECT_EQ(packed.coord(code, lane, 1), wide.coord(code, lane, 1));
+}
+
 /// Nibbles i and i + 4 of a packed word are the pair of 16 bits in register i of wgmma's A.
 TEST(Fragment, ExpandToPairs) {
   Fragment packed(FragKind::Acc4, {64, 64}), wide(FragKind::Acc, {64, 64});
@@ -105,6 +114,7 @@ TEST(Fragment, Refusals) {
   EXPECT_EQ(why(FragKind::Acc, {64}, 32), "expected rank 2 for acc, got 1");
   EXPECT_EQ(why(FragKind::OpA, {64, 32}, 16), "expected 8-bit elements for opA, got 16");
   EXPECT_EQ(why(FragKind::OpA4, {64, 16}, 4), "expected a multiple of 32 columns for opA4, got 16");
+  EXPECT_EQ(why(FragKind::OpA4T, {64, 48}, 4), "expected a multiple of 32 columns for opA4t, got 48");
   EXPECT_EQ(why(FragKind::Acc4, {64, 24}, 4), "expected a multiple of 16 columns for acc4, got 24");
   EXPECT_EQ(why(FragKind::Row, {32}, 32), "expected 64 rows for row, got 32");
   EXPECT_EQ(why(FragKind::Quad, {64, 8}, 32), "expected 4 columns for quad, got 8");

@@ -36,7 +36,7 @@ func.func private @f(!tile.buf<8x8xf64>)
 
 // -----
 
-// expected-error @+1 {{expected acc, opA, opA4, acc4, row, col, quad or lin, got 'opB'}}
+// expected-error @+1 {{expected acc, opA, opA4, opA4t, acc4, row, col, quad or lin, got 'opB'}}
 func.func private @f(tensor<64x64xf32, #tile.frag<opB>>)
 
 // -----

@@ -10,6 +10,19 @@
 dsv3.weight @w : tensor<256x256xbf16, #fp8b> from #dsv3.file<"w.weight", scale "w.s">
 dsv3.weight @e : tensor<4x256x256xbf16, #fp8b> from #dsv3.stack<0 to 4, #dsv3.file<"e.{}.weight", scale "e.{}.s">>
 
+// Rows of E4M3 meet int4 weights as they are.
+// CHECK-LABEL: dsv3.program @int4
+dsv3.program @int4(%x: tensor<16x256xbf16>, %w: tensor<256x256xbf16, #dsv3.blocked<i4, 1x128, f32>>) -> tensor<16x256xbf16>
+    attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {
+  // CHECK: %[[ROWS:.*]] = kernel.quantize
+  // CHECK: kernel.gemm ins(%[[ROWS]],
+  %c = kernel.empty : tensor<16x256xbf16, #dsv3.blocked<f8E4M3FN, 1x?, f32>>
+  %q = kernel.quantize ins(%x : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #dsv3.blocked<f8E4M3FN, 1x?, f32>>) site "n"
+  %y = kernel.empty : tensor<16x256xbf16>
+  %a = kernel.gemm ins(%q, %w : tensor<16x256xbf16, #dsv3.blocked<f8E4M3FN, 1x?, f32>>, tensor<256x256xbf16, #dsv3.blocked<i4, 1x128, f32>>) outs(%y : tensor<16x256xbf16>) site "m"
+  dsv3.return %a : tensor<16x256xbf16>
+}
+
 // CHECK-LABEL: dsv3.program @p
 dsv3.program @p(%x: tensor<16x256xbf16>, %of: tensor<32xi32>, %off: tensor<5xi32>) -> (tensor<16x256xbf16>, tensor<16x256xbf16>, tensor<32x256xbf16>)
     attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {

@@ -122,3 +122,16 @@ dsv3.program @experts(%x: tensor<16x512xbf16, #rows>, %g: tensor<4x256x512xbf16,
   %p = kernel.quantize ins(%z : tensor<16x256xbf16>) outs(%f : tensor<16x256xbf16, #rows>) site "b.quant"
   dsv3.return %q, %p : tensor<16x256xbf16, #groups>, tensor<16x256xbf16, #rows>
 }
+
+// The same in E4M3.
+// CHECK-LABEL: dsv3.program @e4m3
+// CHECK: kernel.grouped_gated_gemm ins({{.*}}) outs(%{{.*}} : tensor<16x256xbf16, #{{.*}}>)
+// CHECK-NOT: kernel.quantize
+dsv3.program @e4m3(%x: tensor<16x512xbf16, #dsv3.blocked<f8E4M3FN, 1x?, f32>>, %g: tensor<4x256x512xbf16, #int4>, %u: tensor<4x256x512xbf16, #int4>, %o: tensor<5xi32>)
+    -> tensor<16x256xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32>> attributes {phase = "decode", tokens = 16 : i64, seqs = 16 : i64} {
+  %d = kernel.empty : tensor<16x256xbf16>
+  %y = kernel.grouped_gated_gemm ins(%x, %g, %u, %o : tensor<16x512xbf16, #dsv3.blocked<f8E4M3FN, 1x?, f32>>, tensor<4x256x512xbf16, #int4>, tensor<4x256x512xbf16, #int4>, tensor<5xi32>) outs(%d : tensor<16x256xbf16>) via bf16 site "c"
+  %c = kernel.empty : tensor<16x256xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32>>
+  %q = kernel.quantize ins(%y : tensor<16x256xbf16>) outs(%c : tensor<16x256xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32>>) site "c.quant"
+  dsv3.return %q : tensor<16x256xbf16, #dsv3.blocked<f8E4M3FN, 1x128, f32>>
+}

@@ -98,6 +98,42 @@ TEST(CheckTest, QuantisedRowsAreReadWithTheirScales) {
   EXPECT_NE(f.problem(wrong), "");
 }
 
+/// A number between two codes may become either; one that becomes a code further off is wrong.
+TEST(CheckTest, ProductsMayRoundToEitherCode) {
+  Case c;
+  c.name = c.op = "gated_gemm";
+  c.shape = {{"op", "gated_gemm"}, {"m", 4}, {"n", 128}, {"k", 64}};
+  c.buffers = {plain("x", Role::Input, DType::BF16, {4, 64}), weight("w_gate", DType::BF16, {128, 64}, "(n, k) -> [n, k]"),
+               weight("w_up", DType::BF16, {128, 64}, "(n, k) -> [n, k]"), fp8Rows("out", Role::Output, 4, 128)};
+  Fixture f(c);
+  const Buffer &b = *f.one().find("out");
+  auto store = [&](Outputs &to, double error) {
+    Bytes &out = to["out"];
+    for (const ExpectedRow &row : f.expected.rows) {
+      ASSERT_EQ(row.plain.size(), 128u);
+      double most = 0;
+      for (double v : row.plain)
+        most = std::max(most, std::fabs(v));
+      auto scale = float(most / 448);
+      std::memcpy(out.data() + b.parts[1].offset + row.row * 4, &scale, 4);
+      for (size_t i = 0; i < 128; ++i)
+        put(out, DType::F8E4M3, size_t(row.row) * 128 + i, row.plain[i] * (1 + error) / double(scale));
+    }
+  };
+  store(f.right, 0);
+  EXPECT_EQ(f.problem(f.right), "");
+  Outputs near = f.right, far = f.right;
+  store(near, 1e-3);
+  EXPECT_NE(near["out"], f.right["out"]) << "no number lies between two codes: the test says nothing";
+  EXPECT_EQ(f.problem(near), "");
+  store(far, 0.05);
+  EXPECT_NE(f.problem(far), "");
+  Bytes &codes = far["out"] = f.right["out"];
+  auto largest = std::find_if(codes.begin(), codes.end(), [](uint8_t c) { return (c & 0x7f) == 0x7e; });
+  *largest -= 2; // 384 for 448
+  EXPECT_EQ(f.problem(far).substr(0, 9), "out row 0");
+}
+
 TEST(CheckTest, RightGemmOfAViewAndOfFp8Passes) {
   Case view = gemmCase({{"m", 3}, {"n", 16}, {"k", 32}});
   view.buffers[0].shape = {3, 48};

@@ -74,6 +74,6 @@ TEST(ShapeListTest, ListsOfTheRepositoryReadAndNameAnchors) {
         EXPECT_TRUE(anchors->find(e.json["anchor"])) << e.name << ": " << e.json["anchor"];
       }
   }
-  EXPECT_EQ(lists, 16); // buckets dense dense-fp8 dense-int4 dense-int8 decode decode-fp8 experts experts-fp8 experts-int4 experts-int8 prefill rows sample sanitize small
+  EXPECT_EQ(lists, 17); // buckets dense dense-fp8 dense-int4 dense-int8 decode decode-fp8 experts experts-fp8 experts-int4 experts-int4-fp8 experts-int8 prefill rows sample sanitize small
   EXPECT_GT(named, 250);
 }

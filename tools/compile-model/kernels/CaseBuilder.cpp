@@ -79,6 +79,8 @@ ir::BlockedAttr CaseBuilder::scheme(const char *key, bool weight, const char *fa
   };
   if (kind && *kind == "fp8")
     return blocks(Float8E4M3FNType::get(b.getContext()), weight ? 128 : 1, 128);
+  if (kind && *kind == "fp8row")
+    return blocks(Float8E4M3FNType::get(b.getContext()), 1, ShapedType::kDynamic);
   if (kind && (*kind == "int8" || *kind == "int8x128"))
     return blocks(b.getI8Type(), 1, *kind == "int8" ? ShapedType::kDynamic : 128);
   if (kind && (*kind == "int4" || *kind == "int4x128"))
@@ -127,7 +129,7 @@ Value CaseBuilder::outputRows(ArrayRef<int64_t> shape) { return scheme("out") ? 
 Value CaseBuilder::outputCodes(ArrayRef<int64_t> shape, const char *key) {
   ir::BlockedAttr codes = scheme(key, /*weight=*/false, "fp8");
   if (!codes)
-    fail(entry.name + ": " + key + ": expected fp8, int8 or int8x128");
+    fail(entry.name + ": " + key + ": expected fp8, fp8row, int8 or int8x128");
   return kernel::EmptyOp::create(b, loc, RankedTensorType::get(shape, b.getBF16Type(), codes));
 }
 

@@ -30,8 +30,8 @@ public:
   /// Rows that meet a weight: of the type that key `x` says, bf16 or f32 (maybe a view), or a scheme.
   mlir::Value inputRows(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
   mlir::Value view(mlir::Value source, int64_t at, llvm::ArrayRef<int64_t> shape);
-  /// The scheme that key `key` says, null for a plain type: "fp8" (blocks of 1x128, of weights 128x128), "int8" (a scale per
-  /// row), "int8x128" (one per row and 128 lanes), "int4", "int4x128".
+  /// The scheme that key `key` says, null for a plain type: "fp8" (blocks of 1x128, of weights 128x128), "fp8row" (a scale
+  /// per row), "int8" (likewise), "int8x128" (one per row and 128 lanes), "int4", "int4x128".
   ir::BlockedAttr scheme(const char *key, bool weight = false, const char *fallback = "bf16");
   /// A weight of the type that key `key` says: bf16, f32 or a scheme.
   mlir::Value weight(llvm::StringRef name, llvm::ArrayRef<int64_t> shape, const char *key = "w");

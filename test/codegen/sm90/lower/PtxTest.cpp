@@ -3,6 +3,7 @@
 
 #include "codegen/emit/Cubin.h"
 #include "codegen/emit/Ptxas.h"
+#include "runtime/core/DType.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -181,6 +182,8 @@ TEST_F(PtxBuilder, Conversions) {
     auto nibbles = p.expandI4(n);
     auto wide = p.expandI4ToBf16(p.permute(n, nibbles[0], n), {n, n});
     p.stGlobal(global, 32, {wide[0], wide[1], wide[2], wide[3]});
+    auto looked = p.expandI4ToE4m3(n);
+    p.stGlobal(global, 48, {looked[0], looked[1]});
     mlir::Value i = p.packE4m3(eight), e = p.bitcast(p.approx("ex2.approx.ftz.f32", low), n.getType());
     p.stGlobal(global, 0, {p.packBf16(low, high), i, pairs[0], pairs[1]});
     p.stGlobal(global, 16, {nibbles[0], nibbles[1], e, e});
@@ -196,6 +199,27 @@ TEST(ExpandI4, IsExactForAllCodes) {
     float x, bias;
     std::memcpy(&x, &bits, 4), std::memcpy(&bias, &offset, 4);
     EXPECT_EQ(x - bias, float(code));
+  }
+}
+
+/// prmt as the PTX ISA has it.
+static uint32_t permuted(uint64_t bytes, uint32_t selector) {
+  uint32_t out = 0;
+  for (int i = 0; i < 4; ++i) {
+    uint32_t nibble = selector >> (4 * i) & 15, byte = uint32_t(bytes >> (8 * (nibble & 7))) & 0xff;
+    out |= (nibble & 8 ? byte & 128 ? 0xff : 0 : byte) << (8 * i);
+  }
+  return out;
+}
+
+/// The steps of `expandI4ToE4m3`, on this machine, for all neighbours that a code can have.
+TEST(ExpandI4, LooksUpE4m3) {
+  for (uint32_t four = 0; four < 0x10000; ++four) {
+    uint32_t got = permuted(kHalfE4m3BelowZero, four ^ 0x8888) * 2 + permuted(kE4m3FromZero, four);
+    for (int i = 0; i < 4; ++i) {
+      int code = int(four >> (4 * i) & 15);
+      ASSERT_EQ(e4m3ToFloat(uint8_t(got >> (8 * i))), float(code < 8 ? code : code - 16)) << four;
+    }
   }
 }
 

@@ -93,6 +93,34 @@ tile.kernel @int4_to_bf16(%o: !tile.gmem<?x32xbf16>) {
 
 // -----
 
+!I = tensor<64x32xi4, #tile.frag<opA4t>>
+!E = tensor<64x32xf8E4M3FN, #tile.frag<opA>>
+!B = !tile.buf<64x32xi4, frag<opA4t>>
+!X = !tile.buf<8x32xf8E4M3FN, sw32>
+!A = !tile.acc<64x8xf32>
+!F = tensor<64x8xf32, #tile.frag<acc>>
+// CHECK-LABEL: llvm.func @int4_to_e4m3(
+tile.kernel @int4_to_e4m3(%o: !tile.gmem<?x8xf32>) {
+  %b = alloc : !B
+  %x = alloc : !X
+  role @work warpgroups(1) as %i {
+    %c0 = arith.constant 0 : i32
+    // Halves of a word choose four bytes each from two tables: numbers from 0 on, and half of those below.
+    // CHECK: ld.shared.v2.b32
+    // CHECK: arith.xori
+    // CHECK-COUNT-4: prmt.b32 p, 0x44403800, 0x4e4c4a48, $1; prmt.b32 n, 0x65666768, 0x5c606264, $2; mad.lo.u32 $0, n, 2, p;
+    // CHECK: wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3
+    %f = load %b : !B -> !I
+    %a = expand %f : !I -> !E
+    %n = none : !A
+    %p, %t = mma nt %a, %x into %n : !E, !X, !A
+    %r = await %p : !A
+    write %r, %o[%c0, %c0] : !F, !tile.gmem<?x8xf32>
+  }
+}
+
+// -----
+
 !F = tensor<64x16xf32, #tile.frag<acc>>
 !C = tensor<16xf32, #tile.frag<col>>
 !B = !tile.buf<16x16xf32>
