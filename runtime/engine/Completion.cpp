@@ -39,6 +39,7 @@ Request Completion::request(std::vector<int32_t> prompt) {
   if (!params.ignoreEos)
     r.endIds = eosIds;
   r.endIds.insert(r.endIds.end(), params.stopIds.begin(), params.stopIds.end());
+  r.minTokens = params.minTokens;
   r.onToken = [this](const SampledToken &token) { return take(token); };
   r.onError = [this](const Error &error) { failure = error; };
   r.onFinish = [this](FinishReason why) { finish(why); };
@@ -52,8 +53,16 @@ bool Completion::take(const SampledToken &token) {
     first = last;
   tokenIds.push_back(token.id);
   tokenLogprobs.push_back(token.logprob);
-  show(&token, decoder && !isEnd(token.id) ? matcher.push(decoder->push(token.id)) : "");
+  show(&token, decoder && (!isEnd(token.id) || params.includeStop) ? visible(decoder->push(token.id)) : "");
   return !matcher.stopped();
+}
+
+/// What of a piece of text can be shown.
+std::string Completion::visible(const std::string &piece) {
+  if (int64_t(tokenIds.size()) <= params.minTokens)
+    return matcher.pass(piece);
+  std::string ready = matcher.push(piece);
+  return matcher.stopped() && params.includeStop ? ready + matcher.matchedText() : ready;
 }
 
 /// An end id is no text, whether or not the tokenizer calls it special.
@@ -64,7 +73,7 @@ bool Completion::isEnd(int32_t id) const {
 
 void Completion::finish(FinishReason why) {
   if (decoder && !matcher.stopped()) {
-    std::string rest = matcher.push(decoder->flush());
+    std::string rest = visible(decoder->flush());
     rest += matcher.flush();
     if (!rest.empty())
       show(nullptr, rest);

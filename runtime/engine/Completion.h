@@ -22,6 +22,8 @@ struct CompletionParams {
   bool skipSpecial = true;        ///< special tokens give no text
   std::vector<int32_t> stopIds;   ///< further ids that end the text, whatever `ignoreEos` says
   std::vector<std::string> stops; ///< need a tokenizer
+  int64_t minTokens = 0;          ///< no end and no stop string before so many tokens; a stop string within them is text
+  bool includeStop = false;       ///< the stop string that ends the text is part of it, and so is the text of a stop id
 };
 
 /// Times are steady-clock milliseconds since the request was made.
@@ -71,6 +73,7 @@ private:
              const std::vector<int32_t> &eosIds, text::StopMatcher matcher, OnText onText);
   bool take(const SampledToken &token);
   void finish(FinishReason why);
+  std::string visible(const std::string &piece);
   bool isEnd(int32_t id) const;
   void show(const SampledToken *token, const std::string &piece);
 

@@ -50,6 +50,8 @@ Status Engine::check(const Request &request) const {
   const int64_t least = request.promptLogprobs ? 0 : 1, vocab = manifest.model.vocabSize;
   if (request.maxTokens < least)
     return usageError("max-tokens: expected at least " + std::to_string(least) + ", got " + std::to_string(request.maxTokens));
+  if (request.minTokens < 0 || request.minTokens > request.maxTokens)
+    return usageError("min-tokens: expected a number from 0 to " + std::to_string(request.maxTokens) + " (max-tokens), got " + std::to_string(request.minTokens));
   if (request.topLogprobs > vocab)
     return usageError("top-logprobs: expected at most " + std::to_string(vocab) + ", got " + std::to_string(request.topLogprobs));
   if (request.promptLogprobs && (*request.promptLogprobs < 0 || *request.promptLogprobs > vocab))

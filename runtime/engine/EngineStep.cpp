@@ -88,7 +88,8 @@ Status Engine::land(const Flight &flight) {
 //===-- Sampling ----------------------------------------------------------===//
 
 static SamplingContext contextOf(const Generation &g) {
-  return {g.promptTokens, g.request.topLogprobs, g.request.constraint.get()};
+  const bool early = g.generated() < g.request.minTokens;
+  return {g.promptTokens, g.request.topLogprobs, g.request.constraint.get(), early ? &g.request.endIds : nullptr};
 }
 
 int64_t Engine::logitsRow(const Scheduler::Step &step, size_t item) {
@@ -177,7 +178,8 @@ Status Engine::judgePrompt(const Scheduler::Step &step, size_t item) {
     if (next >= g.promptTokens || next < static_cast<int64_t>(known.size()) || g.generated() > 0)
       continue;
     const int32_t id = g.sequence.tokens[size_t(next)];
-    known.push_back(PromptLogprob{{id, logProbability(row, vocab, id)}, topLogprobs(row, vocab, *g.request.promptLogprobs)});
+    const int64_t rank = std::count_if(row, row + vocab, [&](float logit) { return logit >= row[id]; });
+    known.push_back(PromptLogprob{{id, logProbability(row, vocab, id)}, topLogprobs(row, vocab, *g.request.promptLogprobs), rank});
   }
   if (rows.start + rows.rows == g.promptTokens && g.generated() == 0) {
     if (g.request.onPrompt)

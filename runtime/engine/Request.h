@@ -28,6 +28,7 @@ const char *finishReasonName(FinishReason reason);
 struct PromptLogprob {
   TokenLogprob token;
   std::vector<TokenLogprob> top; ///< the likeliest at this place, likeliest first, the lower id of equals
+  int64_t rank = 1;              ///< how many tokens are as likely, itself among them, or likelier
 };
 
 /// One for each prompt token; the first has none, since nothing precedes it.
@@ -39,6 +40,7 @@ struct Request {
   SamplingParams sampling;
   int64_t maxTokens = 256;     ///< cut to what max_model_len leaves; 0 only with promptLogprobs
   std::vector<int32_t> endIds; ///< ids that end the text; empty: none does
+  int64_t minTokens = 0;       ///< none of endIds is chosen before so many tokens
   int32_t priority = 0;        ///< lower runs first, where the engine's policy is priority
   std::string cacheSalt;       ///< cached prefixes are shared between requests of one salt only
   int32_t topLogprobs = -1;    ///< likeliest tokens listed with each token; 0: only the chosen one's; -1: none

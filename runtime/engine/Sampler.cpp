@@ -85,8 +85,11 @@ static bool adjusts(const SamplingParams &p) {
   return p.repetitionPenalty != 1 || p.presencePenalty != 0 || p.frequencyPenalty != 0 || !p.logitBias.empty();
 }
 
+/// The same of what surrounds the choice.
+static bool masks(const SamplingContext &context) { return context.constraint || (context.forbidden && !context.forbidden->empty()); }
+
 bool canChooseOnDevice(const SamplingParams &params, const SamplingContext &context) {
-  return !adjusts(params) && !context.constraint && context.topLogprobs <= 0;
+  return !adjusts(params) && !masks(context) && context.topLogprobs <= 0;
 }
 
 dsv3_sampling samplingOf(const SamplingParams &p, int64_t position) {
@@ -158,6 +161,18 @@ Status Sampler::adjust(const SamplingParams &p, const std::vector<int32_t> &hist
   return {};
 }
 
+void Sampler::forbid(const std::vector<int32_t> &ids) {
+  std::vector<std::pair<int32_t, float>> taken;
+  for (int32_t id : ids)
+    if (id >= 0 && id < vocab && std::isfinite(adjusted[id])) {
+      taken.push_back({id, adjusted[id]});
+      adjusted[id] = -std::numeric_limits<float>::infinity();
+    }
+  if (!taken.empty() && std::none_of(adjusted.begin(), adjusted.end(), [](float x) { return std::isfinite(x); }))
+    for (auto [id, logit] : taken)
+      adjusted[id] = logit;
+}
+
 Result<SampledToken> Sampler::sample(const float *logits, const SamplingParams &params, const std::vector<int32_t> &history,
                                      const SamplingContext &context) {
   int64_t position = static_cast<int64_t>(history.size());
@@ -167,12 +182,14 @@ Result<SampledToken> Sampler::sample(const float *logits, const SamplingParams &
   if (Status s = checkFinite(logits, vocab, position - 1); !s)
     return s.error();
   const float *chosenBy = logits;
-  if (adjusts(params) || context.constraint) {
+  if (adjusts(params) || masks(context)) {
     adjusted.assign(logits, logits + vocab);
     if (Status s = adjust(params, history, context.promptTokens); !s)
       return s.error();
     if (context.constraint)
       context.constraint->mask(adjusted.data(), vocab);
+    if (context.forbidden)
+      forbid(*context.forbidden);
     chosenBy = adjusted.data();
   }
   dsv3_sampled chosen = describeToken(logits, vocab, chooser.pick(chosenBy, vocab, how));

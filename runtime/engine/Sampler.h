@@ -46,11 +46,12 @@ struct SamplingContext {
   int64_t promptTokens = 0;              ///< the first ids of the history; those behind them were generated
   int32_t topLogprobs = -1;              ///< how many entries `SampledToken::top` gets; none up to 0
   TokenConstraint *constraint = nullptr; ///< masks the logits and is told the choice
+  const std::vector<int32_t> *forbidden = nullptr; ///< ids that are not chosen as long as there are others; may be null
 };
 
 /// Whether a device can choose the next token for these parameters. This is the one place that decides: what a device
-/// does not do (penalties, which need the history; biases; constraints; lists of probabilities) is done here, from a row
-/// of logits that is copied for it.
+/// does not do (penalties, which need the history; biases; constraints; ids that are forbidden; lists of probabilities) is done
+/// here, from a row of logits that is copied for it.
 bool canChooseOnDevice(const SamplingParams &params, const SamplingContext &context = {});
 
 /// What a choice needs to know of the parameters and of the position that is drawn (the length of prompt and output). The
@@ -62,7 +63,7 @@ Result<SampledToken> tokenOf(const dsv3_sampled &chosen, int64_t position);
 
 /// Order of the steps, as in vLLM's V1 sampler (vllm/v1/sample/sampler.py, with its default logprobs mode raw_logprobs):
 /// logit bias; repetition penalty over prompt and output; frequency and presence penalty over the output; the constraint's
-/// mask; then what runtime/core/TokenChoice.h says: the same token as a device chooses. Probabilities that are reported are
+/// mask; ids that are forbidden; then what runtime/core/TokenChoice.h says: the same token as a device chooses. Probabilities that are reported are
 /// those before all of it. Keeps buffers: one object per thread.
 class Sampler {
 public:
@@ -75,6 +76,7 @@ public:
 
 private:
   Status adjust(const SamplingParams &params, const std::vector<int32_t> &history, int64_t promptTokens);
+  void forbid(const std::vector<int32_t> &ids);
 
   int64_t vocab;
   std::vector<float> adjusted;

@@ -185,16 +185,28 @@ Result<std::shared_ptr<Guide>> Guides::jsonObject() {
 }
 
 Result<std::shared_ptr<Guide>> Guides::schema(const std::string &schema) {
-  if (std::shared_ptr<Guide> guide = find(schema); guide && !schema.empty())
+  const std::string key = std::string("schema") + '\0' + schema; // what a client writes is no other guide's key
+  if (std::shared_ptr<Guide> guide = find(key))
     return guide;
   Result<Grammar> grammar = compileSchema(schema);
   if (!grammar)
     return grammar.error();
-  return keep(schema, std::move(*grammar));
+  return keep(key, std::move(*grammar));
+}
+
+Result<std::shared_ptr<Guide>> Guides::choice(const std::vector<std::string> &texts) {
+  std::string key = "choice"; // a zero byte parts: no text has one
+  for (const std::string &text : texts)
+    key += '\0' + text;
+  if (std::shared_ptr<Guide> guide = find(key))
+    return guide;
+  Result<Grammar> grammar = choiceGrammar(texts);
+  if (!grammar)
+    return grammar.error();
+  return keep(key, std::move(*grammar));
 }
 
 Result<std::shared_ptr<Guide>> Guides::calls(const CallRules &rules, text::ToolFormat format, size_t &failed) {
-  // Begins as no schema does, and has a zero byte between its parts, which no name and no JSON has.
   std::string key = rules.several ? "calls" : "call";
   key += format == text::ToolFormat::Fenced ? " fenced" : " plain";
   for (const CallRules::Tool &tool : rules.tools)

@@ -91,6 +91,9 @@ public:
   /// response_format json_schema; `schema` is its JSON text. Usage errors as `compileSchema`.
   Result<std::shared_ptr<Guide>> schema(const std::string &schema);
 
+  /// One of some texts, which are not empty and have no control characters but line ends and tabs.
+  Result<std::shared_ptr<Guide>> choice(const std::vector<std::string> &texts);
+
   /// Calls of tools, in the format of the model's template. Usage errors as `callGrammar`.
   Result<std::shared_ptr<Guide>> calls(const CallRules &rules, text::ToolFormat format, size_t &failed);
 

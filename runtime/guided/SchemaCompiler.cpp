@@ -384,6 +384,18 @@ Result<Grammar> compileSchema(std::string_view schema, const Limits &limits) {
   return std::move(g);
 }
 
+Result<Grammar> choiceGrammar(const std::vector<std::string> &texts, const Limits &limits) {
+  Grammar g(limits);
+  RuleId root = g.addRule();
+  StateId end = g.addState();
+  g.accept(end);
+  for (const std::string &text : texts)
+    g.addLiteral(g.startOf(root), text, end);
+  if (Status s = g.finish(root); !s)
+    return Error{s.error().code, "choices: " + s.error().message};
+  return std::move(g);
+}
+
 Result<Grammar> anyObjectGrammar(const Limits &limits) { return compileSchema(R"({"type": "object"})", limits); }
 
 } // namespace dsv3::guided

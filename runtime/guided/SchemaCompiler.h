@@ -3,7 +3,9 @@
 
 #include "runtime/guided/JsonGrammar.h"
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace dsv3::guided {
 
@@ -16,6 +18,9 @@ Result<Grammar> compileSchema(std::string_view schema, const Limits &limits = {}
 
 /// The same values as a rule of a grammar that has other rules as well; `json` is of that grammar.
 Result<RuleId> addSchema(std::string_view schema, Grammar &grammar, JsonGrammar &json, const Limits &limits = {});
+
+/// One of some texts as they are. Usage error when they are too many or too long.
+Result<Grammar> choiceGrammar(const std::vector<std::string> &texts, const Limits &limits = {});
 
 /// Any JSON object.
 Result<Grammar> anyObjectGrammar(const Limits &limits = {});

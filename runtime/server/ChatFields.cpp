@@ -79,13 +79,32 @@ std::optional<ApiError> readVariables(Fields &fields, const OrderedJson *tools, 
   return fields.error();
 }
 
+/// Leaves the final message open: what the template wrote behind its content goes, as in transformers' continue_final_message.
+std::optional<ApiError> cutBehind(const OrderedJson &messages, const text::ChatOptions &options, std::vector<text::Segment> &segments) {
+  const char *field = "continue_final_message";
+  const OrderedJson &last = messages.back();
+  if (options.addGenerationPrompt)
+    return badField(field, "expected only with \"add_generation_prompt\": false");
+  if (last["role"] != "assistant" || !last["content"].is_string() || last["content"].get_ref<const std::string &>().empty())
+    return badField(field, "expected a last message of role \"assistant\" with content");
+  while (!segments.empty() && segments.back().trusted)
+    segments.pop_back();
+  // A template may leave out what a message begins with (its reasoning), and white space.
+  const auto &content = last["content"].get_ref<const std::string &>();
+  const std::string shown = segments.empty() ? "" : segments.back().text;
+  if (shown.empty() || content.find(shown) == content.npos)
+    return badField(field, "expected a chat template that ends with the content of the last message");
+  return {};
+}
+
 } // namespace
 
 Outcome<ChatPrompt> readChat(const OrderedJson &body, const ServedModel &model, const OrderedJson *tools) {
   Fields fields(body);
-  for (const char *field : {"chat_template", "continue_final_message"})
-    if (const OrderedJson *value = fields.find(field); value && *value != false)
-      fields.fail(field, "is not supported: the checkpoint's own template is used");
+  if (fields.find("chat_template"))
+    fields.fail("chat_template", "is not supported: the checkpoint's own template is used");
+  bool goesOn = false;
+  fields.boolean("continue_final_message", goesOn);
   text::ChatOptions options;
   if (auto error = readVariables(fields, tools, options))
     return *error;
@@ -103,9 +122,12 @@ Outcome<ChatPrompt> readChat(const OrderedJson &body, const ServedModel &model, 
   Result<std::vector<text::Segment>> segments = chat->render(*value, options);
   if (!segments)
     return badField("messages", segments.error().message);
+  if (goesOn)
+    if (auto error = cutBehind(*messages, options, *segments))
+      return *error;
   ChatPrompt prompt;
   prompt.templateSource = model.text().tokenizerConfig().chatTemplate.value_or("");
-  prompt.reasoning = text::reasoningStart(*segments, prompt.templateSource);
+  prompt.reasoning = goesOn ? text::ReasoningStart::None : text::reasoningStart(*segments, prompt.templateSource);
   prompt.ids = text::encodeChat(*model.tokenizer(), *segments);
   if (prompt.ids.empty())
     return badField("messages", "expected at least one token, got an empty prompt");

@@ -63,6 +63,8 @@ public:
     out["choices"] = OrderedJson::array();
     for (size_t i = 0; i < choices.size(); ++i)
       out["choices"].push_back(wholeChoice(i));
+    if (request.params.returnPromptLogprobs)
+      out["prompt_logprobs"] = ofPrompt;
     return out;
   }
 
@@ -79,13 +81,21 @@ private:
   void take(const Event &event) {
     Choice &c = choices[event.choice];
     if (!event.text.empty())
-      c.joined.append(c.output.push(event.text));
+      c.joined.append(wanted(c.output.push(event.text)));
+    if (event.prompt && request.params.returnPromptLogprobs)
+      ofPrompt = promptLogprobsJson(model, *event.prompt, *request.params.promptLogprobs);
     if (event.token && request.params.topLogprobs >= 0)
       c.logprobs.push_back(chatLogprob(model, *event.token, request.params.topLogprobs));
     if (event.end) {
       c.end = event.end;
-      c.joined.append(c.output.flush());
+      c.joined.append(wanted(c.output.flush()));
     }
+  }
+
+  text::ChatDelta wanted(text::ChatDelta delta) const {
+    if (!request.params.includeReasoning)
+      delta.reasoning.clear();
+    return delta;
   }
 
   OrderedJson reasonJson(const Choice &c) const {
@@ -117,6 +127,7 @@ private:
   }
 
   std::vector<Choice> choices;
+  OrderedJson ofPrompt;
 };
 
 } // namespace

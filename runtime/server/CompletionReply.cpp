@@ -10,7 +10,7 @@ public:
   CompletionReply(ReplyHead head, const Prepared &request, const ServedModel &model)
       : Reply(std::move(head), "text_completion", "text_completion", request, model) {
     for (size_t i = 0; i < request.prompts.size() * size_t(request.params.n); ++i)
-      choices.push_back(Choice{"", CompletionLogprobs(model, request.params.topLogprobs), std::nullopt, false});
+      choices.push_back(Choice{"", CompletionLogprobs(model, request.params.topLogprobs), nullptr, std::nullopt, false});
   }
 
   void chunks(const Event &event, std::vector<OrderedJson> &out) override {
@@ -38,6 +38,7 @@ private:
   struct Choice {
     std::string text;
     CompletionLogprobs logprobs;
+    OrderedJson ofPrompt;
     std::optional<FinishReason> end;
     bool echoed;
   };
@@ -48,6 +49,8 @@ private:
     Choice &c = choices[event.choice];
     if (event.prompt && request.params.topLogprobs >= 0 && request.params.echo)
       c.logprobs.addPrompt(promptOf(event.choice).ids, *event.prompt);
+    if (event.prompt && request.params.returnPromptLogprobs)
+      c.ofPrompt = promptLogprobsJson(model, *event.prompt, *request.params.promptLogprobs);
     if (request.params.echo && !event.prompt && !std::exchange(c.echoed, true))
       c.text += promptOf(event.choice).text;
     if (event.token && request.params.completion.maxTokens > 0)
@@ -59,10 +62,13 @@ private:
 
   OrderedJson choiceJson(size_t index) {
     Choice &c = choices[index];
-    return {{"index", index},
-            {"text", c.text},
-            {"logprobs", c.logprobs.empty() ? OrderedJson(nullptr) : c.logprobs.json()},
-            {"finish_reason", c.end ? finishReasonJson(*c.end) : OrderedJson(nullptr)}};
+    OrderedJson out = {{"index", index},
+                       {"text", c.text},
+                       {"logprobs", c.logprobs.empty() ? OrderedJson(nullptr) : c.logprobs.json()},
+                       {"finish_reason", c.end ? finishReasonJson(*c.end) : OrderedJson(nullptr)}};
+    if (request.params.returnPromptLogprobs)
+      out["prompt_logprobs"] = c.ofPrompt;
+    return out;
   }
 
   std::vector<Choice> choices;

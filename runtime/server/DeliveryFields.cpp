@@ -1,5 +1,7 @@
 #include "runtime/server/Params.h"
 
+#include <algorithm>
+
 namespace dsv3::server {
 
 void readDelivery(Fields &fields, Params &params) {
@@ -23,16 +25,26 @@ void readDelivery(Fields &fields, Params &params) {
     fields.refuse("cache_salt", "a nonempty string");
 }
 
+/// vLLM's field; its list does not go into chunks.
+static void readPromptLogprobs(Fields &fields, Params &params) {
+  std::optional<int64_t> top;
+  fields.integer("prompt_logprobs", top, 0, kMaxTopLogprobs);
+  if (!top)
+    return;
+  if (params.stream)
+    fields.fail("prompt_logprobs", "expected only without \"stream\": true");
+  params.promptLogprobs = int32_t(*top);
+  params.returnPromptLogprobs = true;
+}
+
 void readCompletionLogprobs(Fields &fields, Params &params) {
-  std::optional<int64_t> logprobs, ofPrompt;
+  std::optional<int64_t> logprobs;
   fields.integer("logprobs", logprobs, 0, kMaxTopLogprobs);
-  fields.integer("prompt_logprobs", ofPrompt, 0, kMaxTopLogprobs);
   fields.boolean("echo", params.echo);
   params.topLogprobs = int32_t(logprobs.value_or(-1));
-  if (ofPrompt)
-    params.promptLogprobs = int32_t(*ofPrompt);
-  else if (params.echo && logprobs)
-    params.promptLogprobs = int32_t(*logprobs);
+  readPromptLogprobs(fields, params);
+  if (params.echo && logprobs)
+    params.promptLogprobs = std::max(params.promptLogprobs.value_or(0), int32_t(*logprobs));
 }
 
 void readChatLogprobs(Fields &fields, Params &params) {
@@ -43,6 +55,7 @@ void readChatLogprobs(Fields &fields, Params &params) {
   if (top.value_or(0) > 0 && !logprobs)
     fields.fail("top_logprobs", "expected only with \"logprobs\": true");
   params.topLogprobs = logprobs ? int32_t(top.value_or(0)) : -1;
+  readPromptLogprobs(fields, params);
 }
 
 } // namespace dsv3::server

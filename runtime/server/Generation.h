@@ -23,7 +23,7 @@ struct Event {
   std::optional<SampledToken> token; ///< absent where the end made more text certain
   std::shared_ptr<const PromptLogprobs> prompt;
   std::optional<FinishReason> end;   ///< the last event of a choice
-  std::optional<dsv3::Error> error;  ///< of the request itself, with the end
+  std::optional<dsv3::Error> error = {}; ///< of the request itself, with the end
 };
 
 /// Submits, hands events over, counts, cancels. Made and used on the server's thread; the engine's thread calls in through

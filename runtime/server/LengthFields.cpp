@@ -51,7 +51,18 @@ void readLength(Fields &fields, const ModelLimits &limits, Params &params) {
     params.maxTokens = completionTokens;
     params.maxTokensField = "max_completion_tokens";
   }
+  fields.integer("min_tokens", params.completion.minTokens, 0, INT32_MAX);
   fields.integer("n", params.n, 1, kMaxN);
+  std::optional<int64_t> bestOf;
+  fields.integer("best_of", bestOf, 1, kMaxN);
+  if (bestOf && *bestOf != params.n) // vLLM dropped it: nothing ranks answers
+    fields.refuse("best_of", std::to_string(params.n) + " (n)");
+  fields.integer("truncate_prompt_tokens", params.truncatePrompt, -1, limits.maxModelLen);
+  if (params.truncatePrompt == 0)
+    fields.refuse("truncate_prompt_tokens", "-1 (the context) or a number above 0");
+  if (params.truncatePrompt == -1)
+    params.truncatePrompt = limits.maxModelLen;
+  fields.boolean("include_stop_str_in_output", params.completion.includeStop);
   fields.boolean("ignore_eos", params.completion.ignoreEos);
   fields.boolean("skip_special_tokens", params.completion.skipSpecial);
   readStops(fields, params.completion);
@@ -76,6 +87,9 @@ std::optional<ApiError> settleLength(Params &params, int64_t prompt, std::option
                                               std::to_string(limits.maxModelLen) + "), got " +
                                               std::to_string(*params.maxTokens));
   params.completion.maxTokens = params.maxTokens ? *params.maxTokens : std::min(fallback.value_or(left), left);
+  if (params.completion.minTokens > params.completion.maxTokens)
+    return badField("min_tokens", "expected at most " + std::to_string(params.completion.maxTokens) + " (" + params.maxTokensField + "), got " +
+                                      std::to_string(params.completion.minTokens));
   return {};
 }
 

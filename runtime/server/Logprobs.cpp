@@ -83,4 +83,22 @@ OrderedJson chatLogprob(const ServedModel &model, const SampledToken &token, int
   return out;
 }
 
+OrderedJson promptLogprobsJson(const ServedModel &model, const PromptLogprobs &of, int32_t top) {
+  OrderedJson list = OrderedJson::array();
+  auto entryOf = [&](const TokenLogprob &token, int64_t rank) {
+    return OrderedJson{{"logprob", finiteLogprob(token.logprob)}, {"rank", rank}, {"decoded_token", model.tokenText(token.id)}};
+  };
+  for (const std::optional<PromptLogprob> &one : of) {
+    OrderedJson at = nullptr;
+    if (one) {
+      at = {{std::to_string(one->token.id), entryOf(one->token, one->rank)}};
+      for (size_t i = 0; i < one->top.size() && int32_t(i) < top; ++i)
+        if (one->top[i].id != one->token.id)
+          at[std::to_string(one->top[i].id)] = entryOf(one->top[i], int64_t(i) + 1);
+    }
+    list.push_back(std::move(at));
+  }
+  return list;
+}
+
 } // namespace dsv3::server

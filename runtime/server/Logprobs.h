@@ -35,6 +35,10 @@ private:
 /// Of chats, one token: {"token", "logprob", "bytes", "top_logprobs"}.
 OrderedJson chatLogprob(const ServedModel &model, const SampledToken &token, int32_t top);
 
+/// vLLM's `prompt_logprobs`: null for the first token, then of each {id: {"logprob", "rank", "decoded_token"}} of itself and of the
+/// `top` likeliest.
+OrderedJson promptLogprobsJson(const ServedModel &model, const PromptLogprobs &of, int32_t top);
+
 /// JSON has no infinity: what is less likely than e^-9999 counts as that, as in vLLM.
 double finiteLogprob(double logprob);
 

@@ -26,6 +26,9 @@ struct Params {
   int32_t topLogprobs = -1;             ///< -1: no probabilities; 0: of the chosen tokens
   bool echo = false;                    ///< completions only
   std::optional<int32_t> promptLogprobs;
+  bool returnPromptLogprobs = false;    ///< in a field of their own
+  std::optional<int64_t> truncatePrompt; ///< tokens from its end that are kept
+  bool includeReasoning = true;         ///< chats only
   bool stream = false, includeUsage = false, continuousUsage = false;
   int32_t priority = 0;
   std::string cacheSalt;
@@ -39,11 +42,11 @@ struct ModelLimits {
 
 /// temperature, top_p, top_k, min_p, seed, the penalties, logit_bias.
 void readSampling(Fields &fields, const ModelLimits &limits, Params &params);
-/// max_tokens, max_completion_tokens, stop, stop_token_ids, ignore_eos, n, skip_special_tokens.
+/// truncate_prompt_tokens, max_tokens, max_completion_tokens, min_tokens, best_of, include_stop_str_in_output, stop, stop_token_ids, ignore_eos, n, skip_special_tokens.
 void readLength(Fields &fields, const ModelLimits &limits, Params &params);
 /// stream, stream_options, model, user, priority, cache_salt.
 void readDelivery(Fields &fields, Params &params);
-/// Of completions: logprobs (a number), echo, prompt_logprobs. Of chats: logprobs (true), top_logprobs.
+/// Of completions: logprobs (a number), echo. Of chats: logprobs (true), top_logprobs. Of both: prompt_logprobs.
 void readCompletionLogprobs(Fields &fields, Params &params);
 void readChatLogprobs(Fields &fields, Params &params);
 

@@ -6,10 +6,13 @@ namespace dsv3::server {
 
 namespace {
 
-/// Fields that change what an answer means, so that leaving them out would be a wrong answer.
-void refuseUnsupported(Fields &fields, std::initializer_list<const char *> keys) {
+/// Fields that change what an answer means, so that leaving them out would be a wrong answer. Clients that send all fields they know
+/// send them as false, or empty.
+void refuseUnsupported(Fields &fields, std::vector<const char *> keys) {
+  for (const char *key : {"use_beam_search", "logits_processors", "bad_words", "allowed_token_ids", "guided_regex", "guided_grammar"})
+    keys.push_back(key);
   for (const char *key : keys)
-    if (fields.find(key))
+    if (const OrderedJson *value = fields.find(key); value && *value != false && *value != "" && !(value->is_structured() && value->empty()))
       fields.fail(key, "is not supported");
 }
 
@@ -48,12 +51,12 @@ Outcome<Prepared> prepareCompletion(std::string_view text, const ServedModel &mo
   readLength(fields, model.limits(), prepared.params);
   readCompletionLogprobs(fields, prepared.params);
   fields.boolean("add_special_tokens", addSpecial);
-  refuseUnsupported(fields, {"suffix", "prompt_embeds", "guided_json", "structured_outputs"});
+  refuseUnsupported(fields, {"suffix", "prompt_embeds"});
   if (fields.error())
     return *fields.error();
   if (auto error = model.checkName(prepared.params.model))
     return *error;
-  Outcome<std::vector<Prompt>> prompts = readPrompts(*body, model, addSpecial);
+  Outcome<std::vector<Prompt>> prompts = readPrompts(*body, model, addSpecial, prepared.params.truncatePrompt);
   if (!prompts)
     return prompts.error();
   prepared.prompts = std::move(*prompts);
@@ -74,7 +77,8 @@ Outcome<Prepared> prepareChat(std::string_view text, const ServedModel &model) {
   readSampling(fields, model.limits(), prepared.params);
   readLength(fields, model.limits(), prepared.params);
   readChatLogprobs(fields, prepared.params);
-  refuseUnsupported(fields, {"guided_json", "structured_outputs", "functions", "function_call"});
+  fields.boolean("include_reasoning", prepared.params.includeReasoning);
+  refuseUnsupported(fields, {"functions", "function_call", "echo"});
   if (fields.error())
     return *fields.error();
   if (auto error = model.checkName(prepared.params.model))
@@ -89,12 +93,14 @@ Outcome<Prepared> prepareChat(std::string_view text, const ServedModel &model) {
   prepared.chat.tools = use->format;
   if (isSpecial("</think>", model) || (use->tools && isSpecial("<｜tool▁calls▁begin｜>", model)))
     prepared.params.completion.skipSpecial = false; // else the markers would be lost
+  if (const auto most = prepared.params.truncatePrompt; most && int64_t(chat->ids.size()) > *most)
+    chat->ids.erase(chat->ids.begin(), chat->ids.end() - *most);
   prepared.prompts.push_back({std::move(chat->ids), ""});
   prepared.promptField = "messages";
   prepared.chat.oneCall = !use->parallel;
   if (auto error = settle(prepared, std::nullopt, model, "messages"))
     return *error;
-  if (auto error = forceCalls(fields, *use, model, prepared))
+  if (auto error = forceCalls(*use, model, prepared))
     return *error;
   if (auto error = readResponseFormat(fields, model, prepared))
     return *error;

@@ -33,8 +33,9 @@ Outcome<Prepared> prepareCompletion(std::string_view body, const ServedModel &mo
 Outcome<Prepared> prepareChat(std::string_view body, const ServedModel &model);
 
 /// The field `prompt`: a text, a list of texts, a list of ids, or a list of lists of ids. A text gets BOS as the
-/// tokenizer's configuration says (unless `addSpecial` is false), and special tokens in it are parsed.
-Outcome<std::vector<Prompt>> readPrompts(const OrderedJson &body, const ServedModel &model, bool addSpecial);
+/// tokenizer's configuration says (unless `addSpecial` is false), and special tokens in it are parsed. Of each at most `most` tokens
+/// are kept, the last ones, and behind the BOS that a text got.
+Outcome<std::vector<Prompt>> readPrompts(const OrderedJson &body, const ServedModel &model, bool addSpecial, std::optional<int64_t> most);
 
 /// A conversation as the chat template sees it.
 struct ChatPrompt {
@@ -58,9 +59,10 @@ Outcome<ToolUse> readTools(Fields &fields, const ServedModel &model);
 
 /// Makes the answer calls and nothing else where `tool_choice` says so. To be called after everything else was read, which may
 /// contradict it. 400 for a tool whose schema is not supported.
-std::optional<ApiError> forceCalls(Fields &fields, const ToolUse &use, const ServedModel &model, Prepared &prepared);
+std::optional<ApiError> forceCalls(const ToolUse &use, const ServedModel &model, Prepared &prepared);
 
-/// `response_format`: sets `makeConstraint`. To be read after everything else, which may contradict it.
+/// `response_format`, and vLLM's `structured_outputs`, `guided_json` and `guided_choice`: sets `makeConstraint`. To be read after
+/// everything else, which may contradict it.
 std::optional<ApiError> readResponseFormat(Fields &fields, const ServedModel &model, Prepared &prepared);
 
 /// What a guide would contradict, or would make its promise (a text that ends with "stop" is valid) untrue. `field` asks for it.

@@ -7,7 +7,7 @@ namespace {
 /// Reads the field `prompt`.
 class PromptReader {
 public:
-  PromptReader(const ServedModel &model, bool addSpecial) : model(model), addSpecial(addSpecial) {}
+  PromptReader(const ServedModel &model, bool addSpecial, std::optional<int64_t> most) : model(model), addSpecial(addSpecial), most(most) {}
 
   Outcome<std::vector<Prompt>> read(const OrderedJson &value) {
     if (value.is_string() || isIds(value)) {
@@ -49,8 +49,20 @@ private:
       error = fromEngine(ids.error(), field);
     else if (ids->empty())
       error = badField(field, "expected at least one token, got an empty text");
-    else
-      prompts.push_back({std::move(*ids), text});
+    if (error)
+      return;
+    const bool keepFirst = addSpecial && ids->front() == model.text().bosId();
+    addPrompt({std::move(*ids), text}, keepFirst);
+  }
+
+  void addPrompt(Prompt prompt, bool keepFirst) {
+    const auto tokens = int64_t(prompt.ids.size());
+    if (most && tokens > *most) {
+      keepFirst = keepFirst && *most > 1;
+      prompt.ids.erase(prompt.ids.begin() + keepFirst, prompt.ids.begin() + keepFirst + (tokens - *most));
+      prompt.text = model.tokenizer() ? model.tokenizer()->decode(prompt.ids) : "";
+    }
+    prompts.push_back(std::move(prompt));
   }
 
   void addIds(const OrderedJson &list, const std::string &field) {
@@ -70,22 +82,23 @@ private:
     }
     if (model.tokenizer())
       prompt.text = model.tokenizer()->decode(prompt.ids);
-    prompts.push_back(std::move(prompt));
+    addPrompt(std::move(prompt), false);
   }
 
   const ServedModel &model;
   bool addSpecial;
+  std::optional<int64_t> most;
   std::vector<Prompt> prompts;
   std::optional<ApiError> error;
 };
 
 } // namespace
 
-Outcome<std::vector<Prompt>> readPrompts(const OrderedJson &body, const ServedModel &model, bool addSpecial) {
+Outcome<std::vector<Prompt>> readPrompts(const OrderedJson &body, const ServedModel &model, bool addSpecial, std::optional<int64_t> most) {
   const OrderedJson *prompt = Fields(body).find("prompt");
   if (!prompt)
     return badField("prompt", "expected a text or token ids, got nothing");
-  return PromptReader(model, addSpecial).read(*prompt);
+  return PromptReader(model, addSpecial, most).read(*prompt);
 }
 
 } // namespace dsv3::server

@@ -77,13 +77,11 @@ Outcome<ToolUse> readTools(Fields &fields, const ServedModel &model) {
   return use;
 }
 
-std::optional<ApiError> forceCalls(Fields &fields, const ToolUse &use, const ServedModel &model, Prepared &prepared) {
+std::optional<ApiError> forceCalls(const ToolUse &use, const ServedModel &model, Prepared &prepared) {
   if (use.choice == ToolUse::Choice::Auto)
     return {};
   if (auto error = checkGuided(prepared.params, model, "tool_choice"))
     return error;
-  if (const OrderedJson *format = fields.find("response_format"); format && format->is_object() && format->value("type", OrderedJson("")) != "text")
-    return badField("response_format", "expected none with a tool_choice that forces a call");
   Result<guided::Guides *> guides = model.guides();
   if (!guides)
     return badField("tool_choice", guides.error().message);

@@ -57,6 +57,23 @@ std::string StopMatcher::take(std::string_view &input) {
         hit = i;
     }
   }
+  return release();
+}
+
+std::string StopMatcher::pass(std::string_view input) {
+  for (char c : input) {
+    held += c;
+    for (Pattern &p : patterns) {
+      p.advance(c);
+      if (p.state == p.text.size()) // no match, but its end may begin the next
+        p.state = p.failure.back();
+    }
+  }
+  return release();
+}
+
+/// What of the held text no stop string can need any more.
+std::string StopMatcher::release() {
   size_t keep = 0;
   for (const Pattern &p : patterns)
     keep = std::max(keep, p.state);

@@ -25,7 +25,10 @@ public:
   /// Nothing after a match.
   std::string push(std::string_view text);
 
-  /// The same, and leaves in `text` what follows the match; nothing is left without one.
+  /// The same for text that ends no stream: a stop string that ends in it is text like any other. One that begins in it may end later.
+  std::string pass(std::string_view text);
+
+  /// The same as push, and leaves in `text` what follows the match; nothing is left without one.
   std::string take(std::string_view &text);
 
   /// Forgets what was seen, to search again.
@@ -39,8 +42,12 @@ public:
 
   /// The index of that stop string in the list given to `create`.
   std::optional<size_t> matched() const { return hit; }
+  /// That string, where one was seen.
+  const std::string &matchedText() const { return patterns[*hit].text; }
 
 private:
+  std::string release();
+
   struct Pattern {
     std::string text;
     std::vector<size_t> failure; ///< [i]: longest border of text[0..i]

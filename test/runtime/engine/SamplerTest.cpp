@@ -289,4 +289,20 @@ TEST(Sampler, RefusesParametersOutOfRange) {
   EXPECT_FALSE(bool(p.validate(7)));
 }
 
+TEST(Sampler, ForbiddenIdsAreNotChosenWhileThereAreOthers) {
+  Sampler sampler(4);
+  const std::vector<float> logits = {1, 5, 4, 3};
+  SamplingParams greedy;
+  const std::vector<int32_t> one = {1, 1, 77}, most = {1, 2, 0}, all = {0, 1, 2, 3};
+  auto choose = [&](const std::vector<int32_t> *forbidden) { return *sampler.sample(logits.data(), greedy, {0}, {1, -1, nullptr, forbidden}); };
+  EXPECT_EQ(choose(nullptr).id, 1);
+  EXPECT_EQ(choose(&one).id, 2);
+  EXPECT_EQ(choose(&most).id, 3);
+  EXPECT_EQ(choose(&all).id, 1) << "some token has to come";
+  EXPECT_NEAR(choose(&one).logprob, logProbability(logits.data(), 4, 2), 1e-6) << "of the model's own logits";
+  EXPECT_FALSE(canChooseOnDevice(greedy, {1, -1, nullptr, &one}));
+  const std::vector<int32_t> none;
+  EXPECT_TRUE(canChooseOnDevice(greedy, {1, -1, nullptr, &none}));
+}
+
 } // namespace

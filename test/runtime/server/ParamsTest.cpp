@@ -107,6 +107,23 @@ TEST(Params, ErrorsNameTheFieldAndWhatIsThere) {
   }
 }
 
+TEST(Params, VllmsOwn) {
+  Parsed p = parse(R"({"min_tokens":3,"max_tokens":5,"include_stop_str_in_output":true,"truncate_prompt_tokens":-1,"best_of":2,"n":2,"prompt_logprobs":0})");
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_EQ(p.params.completion.minTokens, 3);
+  EXPECT_TRUE(p.params.completion.includeStop);
+  EXPECT_EQ(p.params.truncatePrompt, 64);
+  EXPECT_TRUE(p.params.returnPromptLogprobs);
+  EXPECT_EQ(p.params.promptLogprobs, 0);
+  for (auto [body, param] : {std::pair(R"({"min_tokens":-1})", "min_tokens"), std::pair(R"({"best_of":3})", "best_of"),
+                             std::pair(R"({"truncate_prompt_tokens":0})", "truncate_prompt_tokens"), std::pair(R"({"truncate_prompt_tokens":65})", "truncate_prompt_tokens"),
+                             std::pair(R"({"prompt_logprobs":1,"stream":true})", "prompt_logprobs"), std::pair(R"({"include_stop_str_in_output":1})", "include_stop_str_in_output")})
+    EXPECT_EQ(parse(body).error.value_or(ApiError()).param, param) << body;
+  Params few;
+  few.completion.minTokens = 6;
+  EXPECT_EQ(settleLength(few, 60, 16, kLimits, "prompt")->param, "min_tokens") << "the context leaves 5";
+}
+
 TEST(Params, TheFirstErrorIsReported) { EXPECT_EQ(parse(R"({"n":0,"temperature":9})").error->param, "temperature"); }
 
 TEST(Params, LengthIsCutToTheContextAndRefusedBeyond) {

@@ -136,7 +136,8 @@ void Simulator::expect(Client &client) const {
       continue;
     if (most == 0) // a prompt that is judged, and nothing else
       return;
-    tokens.push_back(sampler.sample(row, r.sampling, tokens, {prompt, -1, nullptr})->id);
+    const bool early = int64_t(client.want.size()) < r.minTokens;
+    tokens.push_back(sampler.sample(row, r.sampling, tokens, {prompt, -1, nullptr, early ? &r.endIds : nullptr})->id);
     client.want.push_back(tokens.back());
     if (std::count(r.endIds.begin(), r.endIds.end(), tokens.back()))
       return;
@@ -162,6 +163,8 @@ void Simulator::submit() {
     r.promptLogprobs = 1;
     r.maxTokens = int64_t(below(10));
   }
+  if (chance(0.3))
+    r.minTokens = int64_t(below(uint64_t(r.maxTokens) + 1));
   if (chance(0.1))
     c.stopAfter = 1 + below(6);
   expect(c);

@@ -143,4 +143,17 @@ TEST(StopMatcher, WorksOnStreamedTokens) {
   EXPECT_EQ(shown, "Tom has 5 apples.");
 }
 
+TEST(StopMatcher, WhatIsPassedStopsNothing) {
+  auto matcher = StopMatcher::create({"abab", "xy"});
+  ASSERT_TRUE(bool(matcher));
+  std::string shown = matcher->pass("xyabab");
+  EXPECT_FALSE(matcher->stopped());
+  shown += matcher->push("a"); // the second "ab" may begin another
+  EXPECT_EQ(shown, "xyab");
+  shown += matcher->push("bc");
+  EXPECT_TRUE(matcher->stopped()) << "it ends behind what was passed";
+  EXPECT_EQ(shown, "xyab");
+  EXPECT_EQ(matcher->matchedText(), "abab");
+}
+
 } // namespace
