@@ -25,8 +25,9 @@ Engine::Engine(Device &device, const Manifest &manifest, ProgramSet set, const O
     : device(device), manifest(manifest), programs(std::move(set)),
       chunk(options.scheduling.prefillChunk > 0 ? options.scheduling.prefillChunk : std::numeric_limits<int64_t>::max()),
       clock(options.clock ? options.clock : steadySeconds), sampleOnDevice(options.sampleOnDevice),
-      blocks(device.kvPages(), device.module().kv_page_tokens, options.prefixCache), scheduler(device.module(), programs, blocks, options.scheduling), sampler(manifest.model.vocabSize),
-      runs(device.module().n_programs, 0) {}
+      blocks(device.kvPages(), device.module().kv_page_tokens, options.prefixCache), scheduler(device.module(), programs, blocks, options.scheduling), sampler(manifest.model.vocabSize) {
+  counters.runs.resize(device.module().n_programs);
+}
 
 Status Engine::checkPrompt(const std::vector<int32_t> &prompt) const {
   if (prompt.empty())
@@ -108,7 +109,7 @@ Status Engine::runAll() {
 }
 
 Status Engine::run(uint32_t program, const dsv3_step_host &step, const std::vector<HostCopy> &copies, const TapSink &taps) {
-  ++runs[program];
+  ++counters.runs[program];
   return device.run(program, step, copies, taps);
 }
 
@@ -139,11 +140,6 @@ void Engine::finishRetired() {
     if (g->inFlight > 0)
       leaving.push_back(std::move(g));
   }
-}
-
-Engine::Stats Engine::stats() const {
-  return {runs, tokensOfDevice, tokensOfHost, blocks.freePages(), blocks.totalPages(), scheduler.waitingCount(), scheduler.runningCount(),
-          scheduler.preemptions(), blocks.stats()};
 }
 
 EngineSnapshot Engine::snapshot() const {

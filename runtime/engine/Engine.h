@@ -41,16 +41,6 @@ public:
     bool sampleOnDevice = true;  ///< where the device can; else from logits that are copied. The tokens are the same
   };
 
-  /// Numbers for people and tests.
-  struct Stats {
-    std::vector<int64_t> runs; ///< by program
-    int64_t tokensOfDevice, tokensOfHost; ///< by who chose them
-    int64_t freePages, totalPages;
-    size_t waiting, running;
-    int64_t preemptions;
-    PrefixCacheStats prefixCache;
-  };
-
   /// `device` and `manifest` must outlive the engine. BadCheckpoint when programs are missing.
   static Result<std::unique_ptr<Engine>> create(Device &device, const Manifest &manifest,
                                                 const Options &options);
@@ -99,7 +89,6 @@ public:
   bool hasScore() const { return programs.has(DSV3_PHASE_SCORE); }
   bool hasMtp() const { return hasScore() && programs.has(DSV3_PHASE_MTP); }
   const Manifest &artifact() const { return manifest; }
-  Stats stats() const;
   EngineSnapshot snapshot() const;
 
   /// For checks from outside.
@@ -168,8 +157,6 @@ private:
   double lastLanding = 0;
   Sampler sampler;
   std::atomic<RequestId> nextId = 0;
-  std::vector<int64_t> runs;
-  int64_t tokensOfDevice = 0, tokensOfHost = 0;
   EngineSnapshot counters; ///< only the counters in it are kept up
 };
 

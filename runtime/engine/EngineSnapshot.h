@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace dsv3 {
 
@@ -17,8 +18,10 @@ struct EngineSnapshot {
 
   // Counters since the engine was made.
   uint64_t steps = 0;
+  std::vector<uint64_t> runs;   ///< by program: those of steps, and of scoring
   uint64_t promptTokens = 0;    ///< computed by prefill, recomputation included
   uint64_t generatedTokens = 0; ///< handed to requests
+  uint64_t tokensOfDevice = 0, tokensOfHost = 0; ///< by who chose them
   uint64_t preemptions = 0;
   uint64_t prefixQueries = 0;   ///< prompt tokens that were looked up in the prefix cache
   uint64_t prefixHits = 0;      ///< prompt tokens that were found there

@@ -51,7 +51,7 @@ Status Engine::launchNext(std::optional<Flight> &flight) {
   StepBuffer buffer(device.module(), device.stepBuffer());
   dsv3_step_host host = buffer.fill(device.module().programs[step.program], step.items);
   std::vector<HostCopy> copies = planSampling(step, buffer);
-  ++runs[step.program];
+  ++counters.runs[step.program];
   if (Status s = device.launch(step.program, host, copies); !s)
     return s;
   ++counters.steps;
@@ -146,13 +146,13 @@ Result<SampledToken> Engine::sample(const Flight &flight, size_t item) {
     Result<const float *> logits = fetch<float>(rowsOf(step.program, "logits", logitsRow(step, item), 1));
     if (!logits)
       return logits.error();
-    ++tokensOfHost;
+    ++counters.tokensOfHost;
     return sampler.sample(*logits, g.request.sampling, g.sequence.tokens, contextOf(g));
   }
   Result<const dsv3_sampled *> chosen = fetch<dsv3_sampled>(rowsOf(step.program, "sampled", row, 1));
   if (!chosen)
     return chosen.error();
-  ++tokensOfDevice;
+  ++counters.tokensOfDevice;
   if (!(*chosen)->fault && ((*chosen)->id < 0 || (*chosen)->id >= manifest.model.vocabSize))
     return internalError("expected a token id below " + std::to_string(manifest.model.vocabSize) + " from the device, got " +
                          std::to_string((*chosen)->id));

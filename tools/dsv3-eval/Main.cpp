@@ -3,11 +3,8 @@
 #include "Documents.h"
 #include "Measure.h"
 #include "runtime/core/Json.h"
-#include "runtime/core/ThreadPool.h"
-#include "runtime/cuda/OpenDevice.h"
 #include "runtime/engine/Engine.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/flags/Flags.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -43,23 +40,15 @@ Result<bool> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--limit", o.limit, "read only the first lines of each file")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   app.add_flag("--json", o.json, "print one object");
-  app.add_option("--threads", o.open.threads,
-                 "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--device", o.open.device, "cpu, cuda, or auto: the first target of the artifact that runs here")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--cpu-features", o.open.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx");
-  app.add_flag("--verify", o.open.verify, "compare the hash of the weights");
+  flags::addMachine(app, o.open);
+  flags::refuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
     std::fputs(app.help().c_str(), stdout);
     return false;
   } catch (const CLI::ParseError &e) {
-    std::string line = e.what();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    return usageError(line);
+    return usageError(flags::oneLine(e.what()));
   }
   if (o.prose.empty() && o.problems.empty() && o.stories.empty())
     return usageError("expected at least one of --prose, --problems and --stories, got none");

@@ -1,39 +1,12 @@
 #include "Options.h"
 
-#include "runtime/core/Json.h"
-#include "runtime/core/ThreadPool.h"
+#include "tools/flags/Flags.h"
 
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 namespace dsv3::run {
 
 namespace {
-
-/// CLI11 wraps "-1" into 2^64 - 1 and cuts larger numbers to it.
-std::string checkSeed(const std::string &text) {
-  uint64_t seed;
-  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && stop == text.data() + text.size())
-    return "";
-  return "expected an integer from 0 to 18446744073709551615, got \"" + printable(text) + "\"";
-}
-
-/// CLI11 takes an empty value as a zero or as no flag at all.
-void refuseEmptyValues(CLI::App &app) {
-  for (CLI::Option *option : app.get_options()) {
-    // An empty text is one; empty ids and stops are refused where they are read.
-    const std::string &name = option->get_name();
-    if (name == "--prompt" || name == "--chat" || name == "--ids" || name == "--stop")
-      continue;
-    option->check([](const std::string &value) {
-      return value.empty() ? std::string("expected a value, got an empty string") : std::string();
-    });
-  }
-}
 
 void addInput(CLI::App &app, Options &o) {
   app.add_option("OUT", o.artifact, "artifact written by compile-model")->required();
@@ -65,7 +38,7 @@ void addGeneration(CLI::App &app, Options &o) {
   app.add_option("--min-p", s.minP, "keep tokens this likely against the best")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--seed", s.seed, "of sampling")->check(checkSeed)->capture_default_str()->group(group);
+  app.add_option("--seed", s.seed, "of sampling")->check(flags::checkSeed)->capture_default_str()->group(group);
   app.add_option("--repetition-penalty", s.repetitionPenalty, "above 1: repeat less")
       ->capture_default_str()
       ->group(group);
@@ -86,29 +59,10 @@ void addOutput(CLI::App &app, Options &o) {
 }
 
 void addMachine(CLI::App &app, Options &o) {
-  const char *group = "Machine";
-  app.add_option("--prefill-chunk", o.prefillChunk,
-                 "most prompt tokens of one sequence in a step (default: the plan's)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
-      ->group(group);
-  app.add_option("--threads", o.open.threads,
-                 "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
-      ->check(CLI::Range(1, 4096))
-      ->group(group);
-  app.add_option("--device", o.open.device, "cpu, cuda, or auto: the first target of the artifact that runs here")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str()
-      ->group(group);
+  flags::addPrefillChunk(app, o.prefillChunk)->group("Machine");
+  flags::addMachine(app, o.open);
   app.add_flag("--host-sampling", o.hostSampling, "choose tokens from copied logits where the device could: the same tokens, slower")
-      ->group(group);
-  app.add_option("--kv-pages", o.open.kvPages,
-                 "pages of 64 tokens of cache (default: what max_batch sequences need, or what memory holds)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
-      ->group(group);
-  app.add_option("--cpu-features", o.open.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx")
-      ->group(group);
-  app.add_flag("--verify", o.open.verify, "compare the hash of the weights, which reads all of them")
-      ->group(group);
+      ->group("Machine");
 }
 
 Status checkOptions(const Options &o) {
@@ -133,16 +87,15 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   addGeneration(app, options);
   addOutput(app, options);
   addMachine(app, options);
-  refuseEmptyValues(app);
+  // An empty text is one; empty ids and stops are refused where they are read.
+  flags::refuseEmptyValues(app, {"--prompt", "--chat", "--ids", "--stop"});
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
     std::fputs(app.help().c_str(), stdout);
     return std::optional<Options>();
   } catch (const CLI::ParseError &e) {
-    std::string line = e.what();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    return usageError(line);
+    return usageError(flags::oneLine(e.what()));
   }
   if (Status s = checkOptions(options); !s)
     return s.error();

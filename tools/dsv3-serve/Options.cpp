@@ -2,12 +2,8 @@
 
 #include "Config.h"
 #include "runtime/core/Json.h"
-#include "runtime/core/ThreadPool.h"
+#include "tools/flags/Flags.h"
 
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 namespace dsv3::serve {
@@ -15,15 +11,6 @@ namespace dsv3::serve {
 namespace {
 
 using Seconds = server::ServerOptions::Seconds;
-
-/// CLI11 wraps "-1" into 2^64 - 1 and cuts larger numbers to it.
-std::string checkSeed(const std::string &text) {
-  uint64_t seed;
-  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && stop == text.data() + text.size())
-    return "";
-  return "expected an integer from 0 to 18446744073709551615, got \"" + printable(text) + "\"";
-}
 
 CLI::Option *addSeconds(CLI::App &app, const char *flag, Seconds &out, const char *help) {
   return app.add_option_function<double>(flag, [&out](double value) { out = Seconds(value); }, help)
@@ -59,7 +46,7 @@ void addServer(CLI::App &app, server::ServerOptions &o) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--seed", o.seed, "of requests that bring none (default: drawn at start)")->check(checkSeed)->group(group);
+  app.add_option("--seed", o.seed, "of requests that bring none (default: drawn at start)")->check(flags::checkSeed)->group(group);
   addSeconds(app, "--header-timeout", o.headerTimeout, "for the header of a request")->group(group);
   addSeconds(app, "--body-timeout", o.bodyTimeout, "for its body")->group(group);
   addSeconds(app, "--idle-timeout", o.idleTimeout, "between requests of a connection")->group(group);
@@ -87,9 +74,7 @@ void addEngine(CLI::App &app, Options &o) {
   app.add_option("--max-num-batched-tokens", s.maxNumBatchedTokens, "tokens of a step (default: as many as the artifact holds)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
       ->group(group);
-  app.add_option("--prefill-chunk", s.prefillChunk, "most prompt tokens of one sequence in a step (default: the artifact's)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
-      ->group(group);
+  flags::addPrefillChunk(app, s.prefillChunk)->group(group);
   app.add_option("--max-token-gap", s.maxTokenGap, "between two tokens of a running request while prompts stream in")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str()
@@ -106,22 +91,6 @@ void addEngine(CLI::App &app, Options &o) {
       ->group(group);
 }
 
-void addMachine(CLI::App &app, Options &o) {
-  const char *group = "Machine";
-  app.add_option("--threads", o.open.threads, "default: all cores, here " + std::to_string(ThreadPool::defaultThreads()))
-      ->check(CLI::Range(1, 4096))
-      ->group(group);
-  app.add_option("--device", o.open.device, "cpu, cuda, or auto: the first target of the artifact that runs here")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--kv-pages", o.open.kvPages, "pages of 64 tokens of cache (default: what max_batch sequences need, or what memory holds)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 30))
-      ->group(group);
-  app.add_option("--cpu-features", o.open.cpuFeatures, "force a code variant: avx2, avx512, avx512-vnni-bf16, amx")->group(group);
-  app.add_flag("--verify", o.open.verify, "compare the hash of the weights, which reads all of them")->group(group);
-}
-
 void addLog(CLI::App &app, Options &o) {
   app.add_option("--log-format", o.logFormat, "text or json: of the lines on standard error")
       ->check(CLI::IsMember({"text", "json"}))
@@ -131,12 +100,6 @@ void addLog(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str()
       ->group("Log");
-}
-
-/// CLI11 takes an empty value as a zero or as no flag at all.
-void refuseEmptyValues(CLI::App &app) {
-  for (CLI::Option *option : app.get_options())
-    option->check([](const std::string &value) { return value.empty() ? std::string("expected a value, got an empty string") : std::string(); });
 }
 
 std::string valueText(const CLI::Option &option) {
@@ -158,11 +121,6 @@ std::vector<std::string> describe(const CLI::App &app, const Origins &origins) {
   return lines;
 }
 
-std::string oneLine(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 } // namespace
 
 Result<std::optional<Options>> parseOptions(int argc, char **argv) {
@@ -174,16 +132,16 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_option("--config", options.config, "YAML file: a map of flags, without the dashes in front, to values");
   addServer(app, options.server);
   addEngine(app, options);
-  addMachine(app, options);
+  flags::addMachine(app, options.open);
   addLog(app, options);
-  refuseEmptyValues(app);
+  flags::refuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
     std::fputs(app.help().c_str(), stdout);
     return std::optional<Options>();
   } catch (const CLI::ParseError &e) {
-    return usageError(oneLine(e.what()));
+    return usageError(flags::oneLine(e.what()));
   }
   Result<Origins> origins = fillIn(app, options.config);
   if (!origins)

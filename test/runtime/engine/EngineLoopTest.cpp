@@ -178,7 +178,7 @@ TEST(EngineLoop, ItsEndCancelsTheRest) {
   for (Waited &w : waited)
     cancelled += w.wait() == FinishReason::Cancelled;
   EXPECT_GT(cancelled, 0);
-  EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
+  EXPECT_EQ(s.engine->snapshot().freePages, s.engine->snapshot().totalPages);
 }
 
 TEST(EngineLoop, SeesAStepThatIsStuckAndThatItGoesOn) {

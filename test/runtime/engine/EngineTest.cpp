@@ -58,7 +58,7 @@ TEST(Engine, OrderChunksAndThreadsChangeNothing) {
     std::vector<Outcome> got = runTogether(*s.engine, shuffled, 10);
     for (size_t i = 0; i < order.size(); ++i)
       EXPECT_EQ(got[i].ids, want[order[i]]) << "length " << kLengths[order[i]] << ", chunk " << chunks[round];
-    EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
+    EXPECT_EQ(s.engine->snapshot().freePages, s.engine->snapshot().totalPages);
   }
 }
 
@@ -66,14 +66,14 @@ TEST(Engine, PicksTheSmallestProgramsThatFit) {
   auto runsFor = [](const std::vector<Ids> &prompts) {
     Rig s;
     runTogether(*s.engine, prompts, 5);
-    return s.engine->stats().runs;
+    return s.engine->snapshot().runs;
   };
   Ids small = randomIds(5, 1), large = randomIds(30, 2);
   //                                        prefill 8, 48; decode 1, 2, 4; score, mtp
-  EXPECT_EQ(runsFor({small}), (std::vector<int64_t>{1, 0, 4, 0, 0, 0, 0}));
-  EXPECT_EQ(runsFor({large}), (std::vector<int64_t>{0, 1, 4, 0, 0, 0, 0}));
-  EXPECT_EQ(runsFor({small, small}), (std::vector<int64_t>{0, 1, 0, 4, 0, 0, 0}));
-  EXPECT_EQ(runsFor({small, small, small}), (std::vector<int64_t>{0, 1, 0, 0, 4, 0, 0}));
+  EXPECT_EQ(runsFor({small}), (std::vector<uint64_t>{1, 0, 4, 0, 0, 0, 0}));
+  EXPECT_EQ(runsFor({large}), (std::vector<uint64_t>{0, 1, 4, 0, 0, 0, 0}));
+  EXPECT_EQ(runsFor({small, small}), (std::vector<uint64_t>{0, 1, 0, 4, 0, 0, 0}));
+  EXPECT_EQ(runsFor({small, small, small}), (std::vector<uint64_t>{0, 1, 0, 0, 4, 0, 0}));
 }
 
 TEST(Engine, PromptsAndRunningSequencesTakeTurns) {
@@ -99,13 +99,13 @@ TEST(Engine, WaitsForPages) {
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(bool(s.engine->submit(request(three[i], 59, outcomes[i]))));
   ASSERT_TRUE(bool(s.engine->step()));
-  EXPECT_EQ(s.engine->stats().running, 2u);
-  EXPECT_EQ(s.engine->stats().waiting, 1u);
-  EXPECT_EQ(s.engine->stats().freePages, 1);
+  EXPECT_EQ(s.engine->snapshot().running, 2u);
+  EXPECT_EQ(s.engine->snapshot().waiting, 1u);
+  EXPECT_EQ(s.engine->snapshot().freePages, 1);
   ASSERT_TRUE(bool(s.engine->runAll()));
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(outcomes[i].ids, expectedTokens(three[i], 59)) << "with reused pages";
-  EXPECT_EQ(s.engine->stats().freePages, 5);
+  EXPECT_EQ(s.engine->snapshot().freePages, 5);
 }
 
 TEST(Engine, RefusesWhatCanNeverRun) {
@@ -170,7 +170,7 @@ TEST(Engine, CancelFreesPagesAndSparesTheOthers) {
   EXPECT_LT(cancelled.ids.size(), 100u);
   EXPECT_EQ(kept.ids, expectedTokens(randomIds(30, 2), 12));
   EXPECT_FALSE(s.engine->cancel(*id));
-  EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
+  EXPECT_EQ(s.engine->snapshot().freePages, s.engine->snapshot().totalPages);
 }
 
 TEST(Engine, SamplingIsTheSameAloneAndAmongOthers) {
@@ -249,7 +249,7 @@ TEST(Engine, AJudgedPromptThatOverflowsEndsItsRequestAlone) {
     EXPECT_EQ(outcomes[i].reason, failing[i] ? FinishReason::Error : FinishReason::Length);
     EXPECT_EQ(told[i], !failing[i]);
   }
-  EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
+  EXPECT_EQ(s.engine->snapshot().freePages, s.engine->snapshot().totalPages);
 }
 
 TEST(Score, RowsThatAreNotFiniteAreAnError) {
@@ -323,7 +323,7 @@ TEST(Score, EveryRowOfEveryPromptInAnyChunking) {
       EXPECT_EQ(check.taps[i], want);
       EXPECT_EQ(int64_t(check.mtpTaps[i].size()), n - 1);
     }
-    EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
+    EXPECT_EQ(s.engine->snapshot().freePages, s.engine->snapshot().totalPages);
   }
 }
 
@@ -331,13 +331,13 @@ TEST(Score, PacksPromptsIntoSteps) {
   Rig s;
   ScoreCheck check({randomIds(10, 1), randomIds(10, 2), randomIds(10, 3)});
   ASSERT_TRUE(bool(s.engine->score(check.prompts, check.sink)));
-  EXPECT_EQ(s.engine->stats().runs[5], 1);
-  EXPECT_EQ(s.engine->stats().runs[6], 1);
+  EXPECT_EQ(s.engine->snapshot().runs[5], 1u);
+  EXPECT_EQ(s.engine->snapshot().runs[6], 1u);
   check.sink.mtpLogits = nullptr;
   check.sink.taps = nullptr;
   check.rows.assign(3, 0);
   ASSERT_TRUE(bool(s.engine->score(check.prompts, check.sink)));
-  EXPECT_EQ(s.engine->stats().runs[6], 1) << "nobody asked for the MTP module";
+  EXPECT_EQ(s.engine->snapshot().runs[6], 1u) << "nobody asked for the MTP module";
 }
 
 TEST(Score, LeavesRunningRequestsAlone) {
@@ -358,7 +358,7 @@ TEST(Score, AnErrorOfTheSinkEndsIt) {
   ScoreSink sink;
   sink.logits = [](size_t, int64_t, int64_t, const float *) -> Status { return usageError("disk full"); };
   EXPECT_EQ(s.engine->score({randomIds(100, 1)}, sink).error().message, "disk full");
-  EXPECT_EQ(s.engine->stats().freePages, s.engine->stats().totalPages);
+  EXPECT_EQ(s.engine->snapshot().freePages, s.engine->snapshot().totalPages);
   EXPECT_THAT(s.engine->score({{}}, sink).error().message, HasSubstr("empty"));
 }
 

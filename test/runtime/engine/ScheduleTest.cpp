@@ -22,8 +22,8 @@ Ids withPrefix(int shared, int own, int seed) {
 }
 
 void expectPagesBack(const Engine &engine) {
-  EXPECT_EQ(engine.stats().freePages, engine.stats().totalPages);
-  EXPECT_EQ(engine.stats().running + engine.stats().waiting, 0u);
+  EXPECT_EQ(engine.snapshot().freePages, engine.snapshot().totalPages);
+  EXPECT_EQ(engine.snapshot().running + engine.snapshot().waiting, 0u);
 }
 
 TEST(PrefixCache, ASharedBeginningIsComputedOnce) {
@@ -38,7 +38,7 @@ TEST(PrefixCache, ASharedBeginningIsComputedOnce) {
     EXPECT_EQ(cachedTokens, i ? 128 : 0);
     EXPECT_EQ(o.ids, expectedTokens(withPrefix(130, 20, i), 10)) << "from the cache";
   }
-  EXPECT_EQ(s.engine->stats().prefixCache.hits, 256);
+  EXPECT_EQ(s.engine->snapshot().prefixHits, 256u);
   EXPECT_EQ(s.engine->snapshot().promptTokens, uint64_t(150 + 2 * 22));
   expectPagesBack(*s.engine);
 }
@@ -51,7 +51,7 @@ TEST(PrefixCache, TheLastTokenIsAlwaysComputed) {
     ASSERT_TRUE(bool(s.engine->runAll()));
     EXPECT_EQ(o.ids, expectedTokens(withPrefix(128, 0, 0), 3));
   }
-  EXPECT_EQ(s.engine->stats().prefixCache.hits, 64);
+  EXPECT_EQ(s.engine->snapshot().prefixHits, 64u);
 }
 
 TEST(PrefixCache, SaltsKeepRequestsApart) {
@@ -63,7 +63,7 @@ TEST(PrefixCache, SaltsKeepRequestsApart) {
     ASSERT_TRUE(bool(s.engine->submit(r)));
     ASSERT_TRUE(bool(s.engine->runAll()));
   }
-  EXPECT_EQ(s.engine->stats().prefixCache.hits, 128) << "only the second of a";
+  EXPECT_EQ(s.engine->snapshot().prefixHits, 128u) << "only the second of a";
 }
 
 TEST(PrefixCache, PagesThatDecodeWroteAreNotShared) {
@@ -75,7 +75,7 @@ TEST(PrefixCache, PagesThatDecodeWroteAreNotShared) {
   turn.insert(turn.end(), first.ids.begin(), first.ids.end());
   ASSERT_TRUE(bool(s.engine->submit(request(turn, 2, second))));
   ASSERT_TRUE(bool(s.engine->runAll()));
-  EXPECT_EQ(s.engine->stats().prefixCache.hits, 0);
+  EXPECT_EQ(s.engine->snapshot().prefixHits, 0u);
   EXPECT_EQ(second.ids, expectedTokens(turn, 2));
 }
 
@@ -92,7 +92,7 @@ TEST(Preemption, WhoHasToWaitGetsTheSameTokens) {
       EXPECT_EQ(outcomes[size_t(i)].ids, expectedTokens(randomIds(50, i), 100));
       EXPECT_EQ(outcomes[size_t(i)].reason, FinishReason::Length);
     }
-    EXPECT_GT(s.engine->stats().preemptions, 0);
+    EXPECT_GT(s.engine->snapshot().preemptions, 0u);
     expectPagesBack(*s.engine);
   }
 }
@@ -145,16 +145,16 @@ TEST(Mixed, EveryRowRunsInOneProgram) {
   ASSERT_TRUE(bool(s.engine->runAll()));
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(outcomes[size_t(i)].ids, expectedTokens(withPrefix(70, 10 * i, i), 70));
-  std::vector<int64_t> runs = s.engine->stats().runs;
+  std::vector<uint64_t> runs = s.engine->snapshot().runs;
   EXPECT_EQ(runs[2] + runs[3] + runs[4], 0) << "decode programs";
   // The second turn finds the first answer, which the same program wrote.
   Ids turn = withPrefix(70, 0, 0);
   turn.insert(turn.end(), outcomes[0].ids.begin(), outcomes[0].ids.end());
-  int64_t before = s.engine->stats().prefixCache.hits;
+  uint64_t before = s.engine->snapshot().prefixHits;
   Outcome second;
   ASSERT_TRUE(bool(s.engine->submit(request(turn, 3, second))));
   ASSERT_TRUE(bool(s.engine->runAll()));
-  EXPECT_EQ(s.engine->stats().prefixCache.hits - before, 128);
+  EXPECT_EQ(s.engine->snapshot().prefixHits - before, 128u);
   EXPECT_EQ(second.ids, expectedTokens(turn, 3));
   expectPagesBack(*s.engine);
 }
@@ -169,7 +169,7 @@ TEST(Mixed, PreemptionChangesNothing) {
   ASSERT_TRUE(bool(s.engine->runAll()));
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(outcomes[size_t(i)].ids, expectedTokens(randomIds(50, i), 100));
-  EXPECT_GT(s.engine->stats().preemptions, 0);
+  EXPECT_GT(s.engine->snapshot().preemptions, 0u);
   expectPagesBack(*s.engine);
 }
 
@@ -190,7 +190,7 @@ TEST(Mixed, APromptThatIsJudgedGoesOnWhenNoOtherHasPages) {
   ASSERT_TRUE(bool(s.engine->submit(first)));
   Status ran = s.engine->runAll();
   ASSERT_TRUE(bool(ran)) << ran.error().message;
-  EXPECT_GT(s.engine->stats().preemptions, 0);
+  EXPECT_GT(s.engine->snapshot().preemptions, 0u);
   EXPECT_EQ(other.ids, expectedTokens(randomIds(10, 2), 150));
   expectPagesBack(*s.engine);
 }
@@ -281,7 +281,7 @@ TEST(PromptLogprobs, SurvivePreemption) {
     ASSERT_TRUE(bool(s.engine->submit(r)));
   }
   ASSERT_TRUE(bool(s.engine->runAll()));
-  EXPECT_GT(s.engine->stats().preemptions, 0);
+  EXPECT_GT(s.engine->snapshot().preemptions, 0u);
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(outcomes[size_t(i)].ids, expectedTokens(randomIds(50, i), 100));
     EXPECT_EQ(prompts[size_t(i)], 50) << "told once";
