@@ -48,12 +48,31 @@ DSV3_WIDE void weigh(const float *logits, int64_t count, float top, float scale,
     weights[i] = weightOf(top - logits[i], scale);
 }
 
-/// 1 + the first; 0: all are finite.
-int32_t firstNotFinite(const float *logits, int64_t count) {
+uint32_t bitsOf(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  return bits;
+}
+
+/// Without a way out of the loop, so that it is done in vectors.
+DSV3_WIDE bool allFinite(const float *logits, int64_t count) {
+  uint32_t bad = 0;
   for (int64_t i = 0; i < count; ++i)
-    if (!std::isfinite(logits[i]))
-      return int32_t(i) + 1;
-  return 0;
+    bad |= uint32_t((bitsOf(logits[i]) & 0x7f800000) == 0x7f800000);
+  return !bad;
+}
+
+/// Integers in the order of floats, -0 as 0.
+inline int32_t orderOf(float x) {
+  const auto bits = int32_t(bitsOf(x + 0.0f));
+  return bits ^ int32_t(uint32_t(bits >> 31) >> 1);
+}
+
+DSV3_WIDE int32_t greatestOrder(const float *logits, int64_t count) {
+  int32_t most = INT32_MIN;
+  for (int64_t i = 0; i < count; ++i)
+    most = std::max(most, orderOf(logits[i]));
+  return most;
 }
 
 /// a * b / 2^64, rounded down or up.
@@ -61,6 +80,24 @@ uint64_t scaleDown(uint64_t a, uint64_t b) { return uint64_t((unsigned __int128)
 uint64_t scaleUp(uint64_t a, uint64_t b) { return scaleDown(a, b) + (a * b != 0); }
 
 } // namespace
+
+int32_t firstNotFinite(const float *logits, int64_t count) {
+  if (allFinite(logits, count))
+    return 0;
+  return int32_t(std::find_if(logits, logits + count, [](float x) { return !std::isfinite(x); }) - logits) + 1;
+}
+
+int64_t firstGreatest(const float *logits, int64_t count) {
+  constexpr int64_t kBlock = 1024;
+  int64_t at = 0;
+  int32_t most = INT32_MIN;
+  for (int64_t i = 0; i < count; i += kBlock)
+    if (int32_t here = greatestOrder(logits + i, std::min(kBlock, count - i)); here > most)
+      most = here, at = i;
+  while (orderOf(logits[at]) != most)
+    ++at;
+  return at;
+}
 
 uint64_t tokenWeight(float below, float scale) { return weightOf(below, scale); }
 
@@ -85,7 +122,7 @@ double logProbability(const dsv3_sampled &c) {
 dsv3_sampled describeToken(const float *logits, int64_t count, int32_t id) {
   dsv3_sampled s{};
   s.id = id;
-  s.top = *std::max_element(logits, logits + count) + 0.0f; // never -0: below the greatest nothing is negative
+  s.top = logits[firstGreatest(logits, count)] + 0.0f; // never -0: below the greatest nothing is negative
   s.logit = logits[id];
   s.mass = sumWeights(logits, count, s.top, kScaleOfOne);
   return s;
@@ -100,7 +137,7 @@ dsv3_sampled TokenChooser::choose(const float *logits, int64_t count, const dsv3
 }
 
 int32_t TokenChooser::pick(const float *logits, int64_t count, const dsv3_sampling &how) {
-  auto best = int32_t(std::max_element(logits, logits + count) - logits); // the first of equals
+  auto best = int32_t(firstGreatest(logits, count));
   return how.flags & DSV3_SAMPLE_DRAW ? draw(logits, count, logits[best] + 0.0f, how) : best;
 }
 
@@ -114,7 +151,7 @@ int32_t TokenChooser::draw(const float *logits, int64_t count, float top, const 
       kept.push_back({top - logits[i], int32_t(i), weights[size_t(i)]});
   keepTopK(how.top_k);
   if (how.top_p)
-    keepTopP(how.top_p);
+    keepTopP(how.top_p, how.scale);
   uint64_t total = 0, sum = 0;
   for (const Token &t : kept)
     total += t.weight;
@@ -135,17 +172,35 @@ void TokenChooser::keepTopK(int64_t k) {
   kept.erase(std::remove_if(kept.begin(), kept.end(), [&](const Token &t) { return t.below > below[size_t(k - 1)]; }), kept.end());
 }
 
-void TokenChooser::keepTopP(uint64_t p) {
-  uint64_t total = 0, before = 0;
-  for (const Token &t : kept)
+/// Tokens are counted in buckets of like weight, and only the bucket where the limit falls is sorted: a vocabulary of 129,280 takes tens
+/// of milliseconds to sort, and everybody would wait. Tokens that weigh nothing cannot be drawn; whether they stay does not matter.
+void TokenChooser::keepTopP(uint64_t p, float scale) {
+  constexpr int kBuckets = 1024; // of a sixteenth of a power of two, up to the last weight that is not 0
+  auto bucketOf = [scale](const Token &t) {
+    float x = t.below * scale * 16;
+    return x < float(kBuckets - 1) ? int(x) : kBuckets - 1;
+  };
+  auto first = [](const Token &a, const Token &b) { return a.below != b.below ? a.below < b.below : a.id < b.id; };
+  uint64_t masses[kBuckets] = {}, total = 0, before = 0;
+  for (const Token &t : kept) {
+    masses[bucketOf(t)] += t.weight;
     total += t.weight;
-  std::sort(kept.begin(), kept.end(), [](const Token &a, const Token &b) { return a.below != b.below ? a.below < b.below : a.id < b.id; });
-  uint64_t limit = scaleUp(p, total);
+  }
+  const uint64_t limit = scaleUp(p, total);
+  int cut = 0;
+  while (before + masses[cut] < limit)
+    before += masses[cut++];
+  edge.clear();
+  for (const Token &t : kept)
+    if (t.weight && bucketOf(t) == cut)
+      edge.push_back(t);
+  std::sort(edge.begin(), edge.end(), first);
   size_t n = 0;
-  while (n < kept.size() && before < limit)
-    before += kept[n++].weight;
-  kept.resize(n);
-  std::sort(kept.begin(), kept.end(), [](const Token &a, const Token &b) { return a.id < b.id; });
+  while (before < limit)
+    before += edge[n++].weight;
+  const Token last = edge[n - 1]; // one at least: the limit is above what lies before this bucket
+  auto goes = [&](const Token &t) { return bucketOf(t) != cut ? bucketOf(t) > cut : first(last, t); };
+  kept.erase(std::remove_if(kept.begin(), kept.end(), goes), kept.end());
 }
 
 } // namespace dsv3

@@ -40,6 +40,12 @@ dsv3_sampling samplingOf(double temperature, int64_t topK, double topP, double m
 /// log softmax of the chosen token under the unmodified logits.
 double logProbability(const dsv3_sampled &chosen);
 
+/// 1 + the first logit that is not finite; 0: all are.
+int32_t firstNotFinite(const float *logits, int64_t count);
+
+/// The index of the greatest logit, the lowest of equals. No logit is NaN.
+int64_t firstGreatest(const float *logits, int64_t count);
+
 /// Chooses on the host. Keeps buffers: one object per thread.
 class TokenChooser {
 public:
@@ -58,11 +64,11 @@ private:
   };
 
   void keepTopK(int64_t k);
-  void keepTopP(uint64_t p);
+  void keepTopP(uint64_t p, float scale);
   int32_t draw(const float *logits, int64_t count, float top, const dsv3_sampling &how);
 
   std::vector<uint64_t> weights;
-  std::vector<Token> kept;
+  std::vector<Token> kept, edge;
 };
 
 /// `top`, `logit` and `mass` of a token that was chosen by other logits (penalised ones).

@@ -54,11 +54,7 @@ Status SamplingParams::validate(int64_t vocab) const {
 }
 
 int32_t argmax(const float *logits, int64_t count) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < count; ++i)
-    if (logits[i] > logits[best])
-      best = i;
-  return static_cast<int32_t>(best);
+  return static_cast<int32_t>(firstGreatest(logits, count));
 }
 
 static Error notFinite(int64_t id, int64_t position) {
@@ -67,10 +63,8 @@ static Error notFinite(int64_t id, int64_t position) {
 }
 
 Status checkFinite(const float *logits, int64_t count, int64_t position) {
-  for (int64_t i = 0; i < count; ++i)
-    if (!std::isfinite(logits[i]))
-      return notFinite(i, position);
-  return {};
+  const int32_t bad = firstNotFinite(logits, count);
+  return bad ? Status(notFinite(bad - 1, position)) : Status();
 }
 
 double logProbability(const float *logits, int64_t count, int32_t id) {

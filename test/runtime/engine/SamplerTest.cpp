@@ -9,6 +9,8 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <numeric>
+#include <algorithm>
 
 using namespace dsv3;
 
@@ -303,6 +305,71 @@ TEST(Sampler, ForbiddenIdsAreNotChosenWhileThereAreOthers) {
   EXPECT_FALSE(canChooseOnDevice(greedy, {1, -1, nullptr, &one}));
   const std::vector<int32_t> none;
   EXPECT_TRUE(canChooseOnDevice(greedy, {1, -1, nullptr, &none}));
+}
+
+/// The definition in runtime/core/TokenChoice.h, word for word: sorted lists, no buckets.
+int32_t chooseByDefinition(const std::vector<float> &logits, const dsv3_sampling &how) {
+  struct Token {
+    float below;
+    int32_t id;
+    uint64_t weight;
+  };
+  const float top = *std::max_element(logits.begin(), logits.end()) + 0.0f;
+  std::vector<Token> kept;
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (uint64_t weight = tokenWeight(top - logits[i], how.scale); weight >= how.min_weight && std::isfinite(logits[i]))
+      kept.push_back({top - logits[i], int32_t(i), weight});
+  std::stable_sort(kept.begin(), kept.end(), [](auto &a, auto &b) { return a.below < b.below; });
+  if (how.top_k && how.top_k < kept.size()) {
+    const float last = kept[how.top_k - 1].below;
+    kept.erase(std::find_if(kept.begin(), kept.end(), [&](auto &t) { return t.below > last; }), kept.end());
+  }
+  auto sum = [&] { return std::accumulate(kept.begin(), kept.end(), uint64_t(0), [](uint64_t s, auto &t) { return s + t.weight; }); };
+  if (how.top_p) {
+    const auto limit = uint64_t(((unsigned __int128)how.top_p * sum() + ~uint64_t(0)) >> 64); // rounded up
+    uint64_t before = 0;
+    size_t n = 0;
+    while (n < kept.size() && before < limit)
+      before += kept[n++].weight;
+    kept.resize(n);
+  }
+  std::sort(kept.begin(), kept.end(), [](auto &a, auto &b) { return a.id < b.id; });
+  const auto target = uint64_t((unsigned __int128)how.random * sum() >> 64);
+  uint64_t passed = 0;
+  for (const Token &t : kept)
+    if ((passed += t.weight) > target)
+      return t.id;
+  return -1;
+}
+
+TEST(TokenChoice, IsItsDefinitionWhateverTheRow) {
+  std::mt19937_64 random(12);
+  TokenChooser chooser;
+  std::normal_distribution<float> normal(0, 4);
+  for (int round = 0; round < 4000; ++round) {
+    std::vector<float> logits(size_t(1 + random() % 3000));
+    const auto kind = random() % 4;
+    for (float &x : logits) {
+      x = kind == 0 ? normal(random) : kind == 1 ? float(random() % 5) : kind == 2 ? 0 : normal(random) * 20;
+      if (random() % 50 == 0)
+        x = -0.0f;
+      else if (kind == 3 && random() % 3 == 0)
+        x = -INFINITY;
+    }
+    logits[random() % logits.size()] = 3;
+    const double temperatures[] = {1, 0.1, 1e-30, 40, 1e5}, shares[] = {1, 0.9, 0.5, 1e-12, 0.999999999};
+    dsv3_sampling how = samplingOf(temperatures[random() % 5], random() % 3 ? 0 : int64_t(random() % 40), shares[random() % 5],
+                                   random() % 3 ? 0 : 0.05, random() >> 11);
+    ASSERT_EQ(chooser.pick(logits.data(), int64_t(logits.size()), how), chooseByDefinition(logits, how)) << "round " << round;
+    auto most = std::max_element(logits.begin(), logits.end());
+    ASSERT_EQ(firstGreatest(logits.data(), int64_t(logits.size())), most - logits.begin());
+    if (kind == 3)
+      continue;
+    ASSERT_EQ(firstNotFinite(logits.data(), int64_t(logits.size())), 0);
+    const size_t bad = random() % logits.size();
+    logits[bad] = random() % 2 ? NAN : INFINITY;
+    ASSERT_EQ(firstNotFinite(logits.data(), int64_t(logits.size())), int32_t(bad) + 1);
+  }
 }
 
 } // namespace
