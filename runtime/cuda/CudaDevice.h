@@ -44,6 +44,7 @@ public:
   Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) override;
   Status read(const dsv3_ref &from, uint64_t bytes, void *to) override;
   Status draw(const DummyFill &fill, uint32_t pool) override;
+  void share(int64_t tiles, ThreadPool::Body body, void *context) override;
   Status runByLaunch(uint32_t program, dsv3_step_host step, const LaunchHook &hook) override;
   Result<StepTimes> time(uint32_t program, dsv3_step_host step, int runs) override;
 
@@ -112,6 +113,8 @@ private:
   // Of the step launched last: its tokens on the device, and which of its sequences have one.
   cuda::DevicePtr sampled = 0;
   std::vector<bool> chosen;
+
+  std::unique_ptr<ThreadPool> hostThreads; ///< made when there is work for them
 
   // State of the program that is running.
   const TapSink *taps = nullptr;

@@ -129,6 +129,17 @@ Result<const void *> CudaDevice::fetch(const dsv3_ref &ref, uint64_t bytes) {
   return internalError("result at " + std::to_string(ref.offset) + " of pool " + std::to_string(ref.pool) + ": expected one that the run was asked to copy");
 }
 
+/// Rows of a vocabulary take a tenth of a millisecond each: a few threads keep a batch of them below a step.
+void CudaDevice::share(int64_t tiles, ThreadPool::Body body, void *context) {
+  constexpr int kMostThreads = 8;
+  if (tiles > 1 && !hostThreads)
+    hostThreads = std::make_unique<ThreadPool>(std::min(kMostThreads, ThreadPool::defaultThreads()), 0);
+  if (tiles > 1)
+    hostThreads->run(tiles, body, context);
+  else if (tiles == 1)
+    body(context, 0, 1, nullptr);
+}
+
 //===-- For tools ---------------------------------------------------------===//
 
 Status CudaDevice::read(const dsv3_ref &from, uint64_t bytes, void *to) {

@@ -36,6 +36,7 @@ public:
 
   Status read(const dsv3_ref &from, uint64_t bytes, void *to) override;
   Status draw(const DummyFill &fill, uint32_t pool) override;
+  void share(int64_t tiles, ThreadPool::Body body, void *context) override { pool.run(tiles, body, context); }
   Status runByLaunch(uint32_t program, dsv3_step_host step, const LaunchHook &hook) override;
   Result<StepTimes> time(uint32_t program, dsv3_step_host step, int runs) override;
 

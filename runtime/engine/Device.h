@@ -5,6 +5,7 @@
 #include "runtime/core/Abi.h"
 #include "runtime/core/DummyFill.h"
 #include "runtime/core/Result.h"
+#include "runtime/core/ThreadPool.h"
 
 #include <cstdint>
 #include <functional>
@@ -76,6 +77,10 @@ public:
   /// Where one of the copies lies of the step last waited for, valid until the next launch: `bytes` from `ref`, inside one copy.
   /// Internal error for anything else: a step waits for its device once.
   virtual Result<const void *> fetch(const dsv3_ref &ref, uint64_t bytes) = 0;
+
+  /// Work of the host on the threads that this machine has for it: covers [0, tiles) once, by this thread alone or by several. No
+  /// step is launched meanwhile.
+  virtual void share(int64_t tiles, ThreadPool::Body body, void *context) { body(context, 0, tiles, nullptr); }
 
   //===-- For tools that look into a step -----------------------------------===//
 

@@ -25,7 +25,7 @@ Engine::Engine(Device &device, const Manifest &manifest, ProgramSet set, const O
     : device(device), manifest(manifest), programs(std::move(set)),
       chunk(options.scheduling.prefillChunk > 0 ? options.scheduling.prefillChunk : std::numeric_limits<int64_t>::max()),
       clock(options.clock ? options.clock : steadySeconds), sampleOnDevice(options.sampleOnDevice),
-      blocks(device.kvPages(), device.module().kv_page_tokens, options.prefixCache), scheduler(device.module(), programs, blocks, options.scheduling), sampler(manifest.model.vocabSize) {
+      blocks(device.kvPages(), device.module().kv_page_tokens, options.prefixCache), scheduler(device.module(), programs, blocks, options.scheduling) {
   counters.runs.resize(device.module().n_programs);
 }
 

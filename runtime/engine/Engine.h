@@ -16,6 +16,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -134,7 +135,11 @@ private:
   /// Tells the device how to choose, and lists what has to come back: tokens, or logits of the rows that are left to the host.
   std::vector<HostCopy> planSampling(const Scheduler::Step &step, StepBuffer &buffer);
   Status postprocess(const Flight &flight);
-  Result<SampledToken> sample(const Flight &flight, size_t item);
+  /// The token of each item that gets one; rows that the host chooses are shared by the machine's threads.
+  std::vector<std::optional<Result<SampledToken>>> chooseTokens(const Flight &flight);
+  Result<SampledToken> tokenOfDevice(const Flight &flight, size_t item);
+  /// One that nobody uses.
+  std::unique_ptr<Sampler> takeSampler();
   /// Row of an item's last logits in the output: programs of the score phase give one per token, the others one per sequence.
   static int64_t logitsRow(const Scheduler::Step &step, size_t item);
   /// Keeps what a score step says about a prompt; hands it out with the last row.
@@ -155,7 +160,8 @@ private:
   std::optional<Flight> current;
   std::vector<std::unique_ptr<Generation>> leaving; ///< ended, but a row of them is in flight
   double lastLanding = 0;
-  Sampler sampler;
+  std::mutex samplersMutex;
+  std::vector<std::unique_ptr<Sampler>> samplers; ///< not in use
   std::atomic<RequestId> nextId = 0;
   EngineSnapshot counters; ///< only the counters in it are kept up
 };

@@ -5,7 +5,7 @@
 
 namespace dsv3 {
 
-/// Says which tokens may come next. One object per request, used on the engine thread only; it must not fail, so whatever
+/// Says which tokens may come next. One object per request, used by one thread at a time; it must not fail, so whatever
 /// can be wrong with a constraint is reported when it is made.
 class TokenConstraint {
 public:

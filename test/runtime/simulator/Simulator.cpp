@@ -256,7 +256,7 @@ void Simulator::onPrompt(Client &c, const PromptLogprobs &scores) {
   for (size_t t = 1; t < scores.size(); ++t) {
     folded = mix(folded, slotValue(folded, c.request.prompt[t - 1], int64_t(t) - 1, DSV3_PHASE_SCORE));
     logitsOf(folded, overflows, row);
-    if (scores[t]->token.id != c.request.prompt[t] || scores[t]->token.logprob != logProbability(row, kVocab, c.request.prompt[t]))
+    if (scores[t]->token.id != c.request.prompt[t] || scores[t]->token.logprob != logProbability(describeToken(row, kVocab, c.request.prompt[t])))
       return fail("request " + std::to_string(c.id) + ": wrong probability of prompt token " + std::to_string(t));
   }
 }
