@@ -1,7 +1,4 @@
 """dsv3-serve when the model itself fails on a request: a weight that is not finite, in a copy of the example model."""
-import os
-import shutil
-
 import pytest
 
 import tools
@@ -14,16 +11,7 @@ POISONED = {"prompt": [0, 17, BAD, 40], "max_tokens": 20, "temperature": 0}
 
 @pytest.fixture(scope="module", params=("f32", "bf16"))
 def poisoned(request, tiny, tmp_path_factory):
-    copy = str(tmp_path_factory.mktemp("poisoned") / "x.dsv3")
-    shutil.copytree(tiny(request.param), copy)
-    weights = tools.manifest(copy)["targets"][0]["weights"]
-    embed = next(w for w in weights["tensors"] if w["name"] == "embed")
-    assert embed["scheme"] == "bf16"
-    row = embed["shape"][1] * 2
-    with open(os.path.join(copy, weights["file"]), "r+b") as f:
-        f.seek(embed["offset"] + BAD * row)
-        f.write(b"\xc0\x7f" * (row // 2))
-    return copy
+    return tools.with_bad_token(tiny(request.param), tmp_path_factory.mktemp("poisoned"), BAD)
 
 
 @pytest.fixture(scope="module")

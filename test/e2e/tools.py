@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 
@@ -128,6 +129,20 @@ def interpret(checkpoint, ids, folder):
 def manifest(artifact):
     with open(os.path.join(artifact, "manifest.json")) as f:
         return json.load(f)
+
+
+def with_bad_token(artifact, folder, token):
+    """A copy of a bf16 or f32 artifact of one target where the embedding of `token` is NaN."""
+    copy = os.path.join(str(folder), "bad-token.dsv3")
+    shutil.copytree(artifact, copy)
+    weights = manifest(copy)["targets"][0]["weights"]
+    embed = next(w for w in weights["tensors"] if w["name"] == "embed")
+    assert embed["scheme"] == "bf16"
+    row = embed["shape"][1] * 2
+    with open(os.path.join(copy, weights["file"]), "r+b") as f:
+        f.seek(embed["offset"] + token * row)
+        f.write(b"\xc0\x7f" * (row // 2))
+    return copy
 
 
 def bits(array):
