@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs unmodified clients (openai, lm-evaluation-harness, guidellm) against dsv3-serve and the example model, and prints a
-# table. Arguments go to test/compat/run.py: --problems 50, --only lm_eval.
+# table. Arguments go to test/compat/run.py: --problems 50, --only lm_eval, --vllm /path/to/vllm for `vllm bench serve`.
 #   DSV3_COMPAT_VENV      environment with the clients, made when it is not there (default: ~/.cache/dsv3/compat)
 #   DSV3_COMPAT_ARTIFACT  artifact of examples/dsv3-tiny to serve, instead of one compiled here
 set -euo pipefail

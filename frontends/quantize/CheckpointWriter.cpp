@@ -32,10 +32,10 @@ static std::string floats(const Matrix &values, DType type) {
   return out;
 }
 
-std::vector<OutTensor> tensorsOf(const std::string &module, const QuantizedMatrix &m) {
+std::vector<OutTensor> tensorsOf(const std::string &module, const StoredModule &stored, const QuantizedMatrix &m) {
   OutTensor scale{module + ".weight_scale", m.scheme.scaleType, {m.scales.rows(), m.scales.cols()}, floats(m.scales, m.scheme.scaleType), {}};
-  if (m.scheme.code != Code::I4) {
-    DType type = m.scheme.code == Code::I8 ? DType::I8 : DType::F8E4M3;
+  if (!stored.packed()) {
+    DType type = m.scheme.code == Code::F8E4M3 ? DType::F8E4M3 : DType::I8;
     OutTensor codes{module + ".weight", type, {m.rows, m.cols}, std::string(reinterpret_cast<const char *>(m.codes.data()), m.codes.size()), {}};
     return {std::move(codes), std::move(scale)};
   }
@@ -51,6 +51,8 @@ static auto keyOf(const std::optional<Scheme> &s) {
   Scheme v = s.value_or(Scheme());
   return std::make_tuple(s.has_value(), v.code, v.blockRows, v.blockCols, v.scaleType, v.powerOfTwo);
 }
+
+bool StoredModule::packed() const { return weight && weight->code == Code::I4 && !(activation && activation->code == Code::I8); }
 
 bool StoredModule::operator<(const StoredModule &o) const {
   return std::make_pair(keyOf(weight), keyOf(activation)) < std::make_pair(keyOf(o.weight), keyOf(o.activation));
@@ -73,7 +75,7 @@ static OrderedJson argumentsOf(const Scheme &scheme, bool activations) {
 }
 
 static OrderedJson groupOf(const StoredModule &m) {
-  const char *format = m.weight->code == Code::I4 ? "pack-quantized" : m.weight->code == Code::I8 ? "int-quantized" : "float-quantized";
+  const char *format = m.packed() ? "pack-quantized" : m.weight->code == Code::F8E4M3 ? "float-quantized" : "int-quantized";
   OrderedJson inputs = m.activation ? argumentsOf(*m.activation, true) : OrderedJson();
   return {{"format", format}, {"weights", argumentsOf(*m.weight, false)}, {"input_activations", inputs}, {"output_activations", nullptr}};
 }
@@ -139,7 +141,17 @@ private:
 
 } // namespace
 
-OrderedJson quantizationConfig(const std::map<std::string, StoredModule> &modules) {
+/// Rows in int8 codes are made while serving, so their groups are not in the folder, and the engines know one scale per token only;
+/// vLLM besides wants all projections of an expert alike.
+static std::map<std::string, StoredModule> asWritten(std::map<std::string, StoredModule> modules) {
+  for (auto &[name, stored] : modules)
+    if (stored.activation && stored.activation->code == Code::I8)
+      stored.activation->blockCols = 0;
+  return modules;
+}
+
+OrderedJson quantizationConfig(const std::map<std::string, StoredModule> &quantised) {
+  const std::map<std::string, StoredModule> modules = asWritten(quantised);
   Patterns patterns(modules);
   std::map<StoredModule, int64_t> counts;
   for (const auto &[name, stored] : modules)

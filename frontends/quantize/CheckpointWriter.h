@@ -26,20 +26,25 @@ struct OutTensor {
   std::string_view data() const { return owned.empty() ? view : std::string_view(owned); }
 };
 
-/// The tensors of a quantised linear: `MODULE.weight_packed` (int4: eight codes + 8 in an int32, the first column lowest) with
-/// `weight_shape`, or `MODULE.weight` (int8, FP8), and `MODULE.weight_scale`.
-std::vector<OutTensor> tensorsOf(const std::string &module, const QuantizedMatrix &matrix);
-
 /// How a linear is stored, for config.json.
 struct StoredModule {
   std::optional<Scheme> weight, activation; ///< none: plain
 
+  /// Eight int4 codes to a word. With int8 activations a code has a byte of its own, as compressed-tensors writes that pair and vLLM
+  /// reads it of experts (`int-quantized`).
+  bool packed() const;
+
   bool operator<(const StoredModule &other) const;
 };
 
+/// The tensors of a quantised linear: `MODULE.weight_packed` (eight int4 codes + 8 in an int32, the first column lowest) with
+/// `weight_shape` where `stored` is packed, else `MODULE.weight` (a byte a code), and `MODULE.weight_scale`.
+std::vector<OutTensor> tensorsOf(const std::string &module, const StoredModule &stored, const QuantizedMatrix &matrix);
+
 /// `quantization_config` of these linears: a group per way of storing, with its modules as `targets`; plain ones are ignored. Modules
 /// that differ only in the number of their layer or expert become one `re:` pattern where all of them are stored alike, else one
-/// per layer. The group with most modules targets "Linear", as engines expect of experts.
+/// per layer. The group with most modules targets "Linear", as engines expect of experts. int8 activations are written with a scale per
+/// token, also those that our own policy gives one per 128 channels: these are made while serving, and no other engine knows the latter.
 OrderedJson quantizationConfig(const std::map<std::string, StoredModule> &modules);
 
 /// Writes into an existing folder.

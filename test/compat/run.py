@@ -1,6 +1,7 @@
-"""Runs unmodified clients against dsv3-serve and prints a table: run.py ARTIFACT [--problems N] [--stories N] [--only NAME].
+"""Runs unmodified clients against dsv3-serve and prints a table: run.py ARTIFACT [--problems N] [--stories N] [--only NAME] [--vllm PROGRAM].
 
-Its Python is the environment with openai, lm-eval and guidellm (scripts/compat.sh makes it)."""
+Its Python is the environment with openai, lm-eval and guidellm (scripts/compat.sh makes it). vLLM is too large to install by the way:
+`vllm bench serve` runs where --vllm names the program."""
 import argparse
 import glob
 import json
@@ -98,6 +99,23 @@ class Run:
             self.row(f"guidellm {form}: requests, tokens of each", "24, 16", f"{totals['successful']}, {tokens:g}",
                      totals["successful"] == 24 and totals["errored"] == 0 and tokens == 16)
 
+    def vllm(self, program):
+        for backend, endpoint in (("openai", "/v1/completions"), ("openai-chat", "/v1/chat/completions")):
+            out = os.path.join(self.folder, "vllm.json")
+            done = subprocess.run([program, "bench", "serve", "--backend", backend, "--endpoint", endpoint, "--base-url", self.server.url, "--model",
+                                   self.model, "--tokenizer", contract.TINY, "--dataset-name", "random", "--random-input-len", "64",
+                                   "--random-output-len", "16", "--num-prompts", "24", "--max-concurrency", "4", "--ignore-eos", "--disable-tqdm",
+                                   "--save-result", "--result-filename", out], env={**os.environ, **OFFLINE}, capture_output=True, text=True,
+                                  cwd=self.folder, timeout=600)
+            if done.returncode:
+                sys.stderr.write(done.stderr[-4000:])
+                self.row(f"vllm bench serve {backend}: requests, tokens", "24, 384", f"exit code {done.returncode}", False)
+                continue
+            with open(out, encoding="utf-8") as f:
+                got = json.load(f)
+            self.row(f"vllm bench serve {backend}: requests, tokens", "24, 384", f"{got['completed']}, {got['total_output_tokens']}",
+                     got["completed"] == 24 and got["total_output_tokens"] == 384)
+
     def bench(self):
         done = tools.run("dsv3-bench", "serve", "--port", self.server.port, "--num-prompts=24", "--max-concurrency=4", "--random-input-len=64",
                          "--random-output-len=16", "--disable-tqdm")
@@ -111,15 +129,18 @@ def main():
     parser.add_argument("artifact")
     parser.add_argument("--problems", type=int, default=500)
     parser.add_argument("--stories", type=int, default=32)
-    parser.add_argument("--only", choices=["openai", "lm_eval", "guidellm", "bench"])
+    parser.add_argument("--only", choices=["openai", "lm_eval", "guidellm", "vllm", "bench"])
+    parser.add_argument("--vllm", help="the program of an environment with vLLM")
     a = parser.parse_args()
+    if a.only == "vllm" and not a.vllm:
+        parser.error("--only vllm: expected --vllm PROGRAM too")
     with tempfile.TemporaryDirectory(prefix="dsv3-compat-") as folder, served.Served(a.artifact) as server:
         prepare.prepare(folder, a.problems, a.stories)
         run = Run(server, a.artifact, folder)
-        for name in ("openai", "lm_eval", "guidellm", "bench"):
-            if a.only in (None, name):
+        for name in ("openai", "lm_eval", "guidellm", "vllm", "bench"):
+            if a.only in (None, name) and (name != "vllm" or a.vllm):
                 start = time.monotonic()
-                getattr(run, name)()
+                getattr(run, name)(*([a.vllm] if name == "vllm" else []))
                 print(f"  ({name}: {time.monotonic() - start:.0f} s)", flush=True)
         server.wait_idle()
     widths = [max(len(r[i]) for r in run.rows) for i in range(4)]

@@ -16,7 +16,7 @@ TEST(CheckpointWriter, PacksEightCodesAWord) {
   for (int64_t i = 0; i < 20; ++i)
     m.codes[size_t(i)] = uint8_t(int8_t(i % 16 - 8));
   m.scales << 0.5f, 1, 2, 4;
-  std::vector<OutTensor> t = tensorsOf("a.up_proj", m);
+  std::vector<OutTensor> t = tensorsOf("a.up_proj", {m.scheme, {}}, m);
   ASSERT_EQ(t.size(), 3u);
   EXPECT_EQ(t[0].name, "a.up_proj.weight_packed");
   EXPECT_EQ(t[0].shape, (std::vector<int64_t>{2, 2}));
@@ -38,11 +38,24 @@ TEST(CheckpointWriter, Int8IsABytePerCode) {
   QuantizedMatrix m(Scheme{Code::I8, 1, 0}, 1, 3);
   m.codes = {uint8_t(int8_t(-127)), 0, 127};
   m.scales << 2;
-  std::vector<OutTensor> t = tensorsOf("a", m);
+  std::vector<OutTensor> t = tensorsOf("a", {m.scheme, m.scheme}, m);
   ASSERT_EQ(t.size(), 2u);
   EXPECT_EQ(t[0].name, "a.weight");
   EXPECT_EQ(t[0].dtype, DType::I8);
   EXPECT_EQ(loadAsFloat(DType::I8, t[0].data().data(), 0), -127);
+}
+
+TEST(CheckpointWriter, Int4BesideInt8ActivationsIsABytePerCode) {
+  QuantizedMatrix m(Scheme{Code::I4, 1, 2}, 1, 3);
+  m.codes = {uint8_t(int8_t(-8)), 0, 7};
+  m.scales << 2, 3;
+  std::vector<OutTensor> t = tensorsOf("a", {m.scheme, Scheme{Code::I8, 1, 0}}, m);
+  ASSERT_EQ(t.size(), 2u);
+  EXPECT_EQ(t[0].name, "a.weight");
+  EXPECT_EQ(t[0].dtype, DType::I8);
+  EXPECT_EQ(t[0].shape, (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(loadAsFloat(DType::I8, t[0].data().data(), 0), -8);
+  EXPECT_EQ(tensorsOf("a", {m.scheme, Scheme{Code::F8E4M3, 1, 0}}, m)[0].name, "a.weight_packed");
 }
 
 /// A model with experts in int4, attention in int8, kv_b in FP8 blocks, and plain linears.
@@ -81,8 +94,21 @@ TEST(CheckpointWriter, TheReaderGivesEachModuleItsScheme) {
     EXPECT_EQ((*scheme)->isFp8(), stored.weight->code == Code::F8E4M3) << name;
     EXPECT_EQ((*scheme)->activation.has_value(), stored.activation.has_value()) << name;
     if ((*scheme)->activation && stored.activation)
-      EXPECT_EQ((*scheme)->activation->blockCols, stored.activation->blockCols) << name;
+      EXPECT_EQ((*scheme)->activation->blockCols, 0) << name << ": int8 rows have a scale per token";
   }
+}
+
+/// vLLM refuses experts whose projections differ, in their activations too.
+TEST(CheckpointWriter, ProjectionsOfAnExpertShareOneGroup) {
+  OrderedJson config = quantizationConfig(mixed());
+  int64_t groups = 0;
+  for (const auto &[name, group] : config["config_groups"].items())
+    if (group["weights"]["num_bits"] == 4) {
+      EXPECT_EQ(group["targets"], OrderedJson({"Linear"}));
+      EXPECT_EQ(group["input_activations"]["strategy"], "token");
+      ++groups;
+    }
+  EXPECT_EQ(groups, 1);
 }
 
 /// The list is short, however many layers and experts there are.

@@ -101,9 +101,9 @@ private:
     Result<quantize::Outcome> done = quantize::quantizeLinear(*w, *decision.weight, decision.activation, x->get(), owner.algorithm);
     if (!done)
       return done.error();
-    for (quantize::OutTensor &t : quantize::tensorsOf(weight.spec.module(e), done->matrix))
+    const quantize::StoredModule &stored = out.stored[weight.spec.module(e)] = {decision.weight, decision.activation};
+    for (quantize::OutTensor &t : quantize::tensorsOf(weight.spec.module(e), stored, done->matrix))
       out.tensors.push_back(std::move(t));
-    out.stored[weight.spec.module(e)] = {decision.weight, decision.activation};
     out.taken.push_back(weight.tensor(e));
     if (weight.scheme)
       out.taken.push_back(weight.scaleTensor(e));
