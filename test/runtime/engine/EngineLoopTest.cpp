@@ -56,7 +56,7 @@ struct Gate {
   }
   void waitUntilHeld() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return held; });
+    changed.wait(lock, [this] { return held && !open; }); // open: released, but not gone on yet
   }
 };
 
@@ -105,16 +105,23 @@ TEST(EngineLoop, SaysWhatIsWrongAtOnce) {
 TEST(EngineLoop, CancelsWhatWaitsAndWhatRuns) {
   Rig s;
   Gate gate;
+  gate.close();
   EngineLoop::Options options;
-  options.beforeStep = [&] { gate.pass(); };
+  int steps = 0;
+  options.beforeStep = [&] {
+    if (++steps == 20) // all four run by then, and none is near its end
+      gate.close();
+    gate.pass();
+  };
   EngineLoop loop(*s.engine, options);
   std::vector<Waited> waited(6); // four have a place
   std::vector<RequestId> ids;
   for (Waited &w : waited)
     ids.push_back(*loop.submit(w.request(randomIds(20, 1), 200)));
-  ASSERT_TRUE(eventually([&] { return loop.snapshot().running == 4; }));
-  gate.close();
   gate.waitUntilHeld();
+  gate.release();
+  gate.waitUntilHeld();
+  ASSERT_EQ(loop.snapshot().running, 4u);
   loop.cancel(ids[0]);
   loop.cancel(ids[5]);
   loop.cancel(12345); // unknown: nothing happens
