@@ -222,8 +222,6 @@ LogicalResult KernelLowering::lowerFill(tile::FillOp op) {
   SmallVector<int64_t> parts = partsOf(ring, group);
   if (!bytes && parts.size() != 1)
     return op.emitOpError("expected conditional copies only in a ring that lands as a whole");
-  if (!bytes && gathering)
-    return op.emitOpError("expected no conditional copies in a role that gathers");
   Value leader = gathering ? ptx.equal(thread, 0) : Value();
   if (bytes)
     for (int64_t part : parts)
@@ -234,7 +232,7 @@ LogicalResult KernelLowering::lowerFill(tile::FillOp op) {
   LogicalResult done = lowerBlock(op.getBody().front());
   // Copies that were announced one by one: the arrival that is still missing keeps the phase open until here.
   if (!bytes)
-    ptx.mbarrierExpect(barrierOf(ring, s, tile::Barrier::Full, parts[0]), ptx.i32(0));
+    ptx.mbarrierExpect(barrierOf(ring, s, tile::Barrier::Full, parts[0]), ptx.i32(0), leader);
   if (isGathered(ring))
     ptx.copyAsyncArrive(barrierOf(ring, s, tile::Barrier::Full, parts[0]));
   fill.reset();

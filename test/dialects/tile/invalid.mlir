@@ -76,7 +76,7 @@ tile.kernel @k() {
 
 // -----
 
-// expected-error @+1 {{T3: expected at most 65536 registers in all roles, got 66560}}
+// expected-error @+1 {{T3: expected at most the 64512 registers of the launch in all roles, got 66560}}
 tile.kernel @k() {
   role @load producer regs(56) {
   }
