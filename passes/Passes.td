@@ -226,9 +226,9 @@ def ExpandAttentionPass : Dsv3_Pass<"expand-attention"> {
 def ExpandExpertsPass : Dsv3_Pass<"expand-experts"> {
   let summary = "Rows of experts in the form of a device";
   let description = [{
-    On a target that runs grids (`#target.gpu`), after lower-to-kernel: a `grouped_gated_gemm` that picks rows by `token_of` gets
-    a `gather` (site X.gather) in front and reads its rows in order, as bulk copies need them. A quantised x is gathered with its
-    scales. Nothing changes on a CPU, whose kernels pick rows themselves.
+    On a target that runs grids (`#target.gpu`), after lower-to-kernel: a `grouped_gated_gemm` that picks rows by `token_of`, and for
+    which the target has no kernel that does, gets a `gather` (site X.gather) in front and reads its rows in order, as bulk copies
+    need them. A quantised x is gathered with its scales. Nothing changes on a CPU, whose kernels pick rows themselves.
   }];
   let options = [Option<"target", "target", "std::string", "", "Target; empty: the module's">];
 }

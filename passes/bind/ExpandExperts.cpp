@@ -14,10 +14,11 @@ namespace {
 struct ExpandExpertsPass : bind::GpuPass<impl::ExpandExpertsPassBase<ExpandExpertsPass>> {
   using GpuPass::GpuPass;
 
-  LogicalResult rewrite(const codegen::TargetChoice &) override {
+  LogicalResult rewrite(const codegen::TargetChoice &choice) override {
     SmallVector<kernel::GroupedGatedGemmOp> gathering;
     getOperation().walk([&](kernel::GroupedGatedGemmOp op) {
-      if (op.getTokenOf())
+      const codegen::KernelEmitter *emitter = op.getTokenOf() ? choice.registry->lookup(op) : nullptr;
+      if (op.getTokenOf() && !(emitter && emitter->whyIllegal(op).empty()))
         gathering.push_back(op);
     });
     for (kernel::GroupedGatedGemmOp op : gathering)

@@ -34,7 +34,7 @@ void ColsKernel::build(StringRef symbol) {
   llvm::append_range(types, params());
   k.kernel(symbol, types, s.split, [&](Values args) {
     takeParams(ArrayRef<Value>(args).drop_front());
-    SmallVector<Type> bufs(size_t(spec.weights), wBuf);
+    SmallVector<Type> bufs(size_t(held()), wBuf);
     bufs.push_back(xBuf);
     llvm::append_range(bufs, moreBuffers());
     ring = k.ring("wx", s.stages, bufs, {"mma"}, loadsWeights() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
@@ -45,7 +45,7 @@ void ColsKernel::build(StringRef symbol) {
     if (spec.codesOut)
       maxima = k.alloc(k.buf({4 * s.warpgroups, spec.piece()}, k.f32, tile::SmemKind::Linear));
     work = makeWork(args[0]);
-    k.producer("load", producerRegs(s), [&] { load(); });
+    k.producer("load", producerRegs(s, spec.gathers), [&] { load(); });
     k.consumers("mma", s.warpgroups, consumerRegs(s), [&](Value g) { consume(g); });
   });
 }
@@ -65,9 +65,13 @@ void ColsKernel::addWeightParams(SmallVectorImpl<Type> &types, bool stacked) {
 }
 
 // Two consumer warpgroups need more registers than the launch gives, four share what there is (pitfalls 15 and 25).
-int64_t producerRegs(const ColsSchedule &s) {
+int64_t producerRegs(const ColsSchedule &s, bool gathers) {
   if (s.warpgroups == 1)
     return 0;
+  if (gathers) { // tokens of its rows stay in registers: all that the launch gives and consumers leave
+    const int64_t threads = 128 * (s.warpgroups + 1), atLaunch = 65536 / threads / 8 * 8;
+    return (s.warpgroups + 1) * atLaunch - s.warpgroups * consumerRegs(s);
+  }
   return s.split > 1 ? 56 : s.warpgroups == 4 ? 32 : 40;
 }
 int64_t consumerRegs(const ColsSchedule &s) {
@@ -79,7 +83,7 @@ int64_t ColsKernel::unit() const { return kUnit; }
 
 /// [from, to) of the item's part: whole units, the last part ends at K.
 std::pair<Num, Num> ColsKernel::range(const ColsItem &item) {
-  if (!item.part)
+  if (!item.part || s.apart)
     return {0, spec.k};
   int64_t units = (spec.k + unit() - 1) / unit();
   auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), s.split), unit()); };
@@ -100,10 +104,10 @@ Value ColsKernel::loadItem(const ColsItem &item, Value slot) {
   auto [from, to] = range(item);
   return k.loop(from, to, s.bk, {slot}, [&](Value kk, Values v) {
     k.fill(v[0], [&](Values buf) {
-      for (int64_t i = 0; i < spec.weights; ++i)
+      for (int64_t i = 0; i < held(); ++i)
         copyWeight(i, item, kk, buf[size_t(i)]);
-      copyRows(item, kk, buf[size_t(spec.weights)]);
-      copyMore(item, kk, ArrayRef<Value>(buf).drop_front(size_t(spec.weights) + 1));
+      copyRows(item, kk, buf[size_t(held())]);
+      copyMore(item, kk, ArrayRef<Value>(buf).drop_front(size_t(held()) + 1));
     });
     return Values{k.next(v[0])};
   })[0];
@@ -246,12 +250,18 @@ Values ColsKernel::readScales(const ColsItem &item, Value g, bool rows) {
 }
 
 void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Value> scales) {
+  if (s.apart) { // what this block has of each weight: all or nothing
+    Value mine = sums[0], nothing = k.constant(mine.getType(), 0), first = k.eq(item.part, 0);
+    sums = {k.select(first, mine, nothing), k.select(first, nothing, mine)};
+  }
   for (auto [sum, buffer] : llvm::zip(sums, exchange)) {
     Type elem = cast<tile::BufType>(buffer.getType()).getElement();
     sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.summed() * s.split}, elem), buffer, {g}), s.summed());
   }
   auto [row, rows] = shareOf(item);
   const int64_t all = s.columns(), width = spec.piece();
+  const bool inPieces = !scales.empty() && width != all;
+  Value ahead = inPieces ? readRowScales(row, rows, width, k.ci(0)) : Value();
   for (int64_t c = 0; c < all; c += width) {
     Value first = c ? k.add(row, c) : row, left = c ? k.sub(rows, c) : rows;
     Values parts;
@@ -259,7 +269,9 @@ void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Val
       parts.push_back(width == all ? sum : k.slice(sum, c, width));
     if (!scales.empty()) {
       Type type = k.frag(width, k.f32);
-      Value ofRows = width == all ? scales.back() : readRowScales(first, left, width, k.ci(0));
+      Value ofRows = inPieces ? ahead : scales.back();
+      if (inPieces && c + width < all) // while this piece is stored
+        ahead = readRowScales(k.add(row, c + width), k.sub(rows, c + width), width, k.ci(0));
       for (auto [i, part] : llvm::enumerate(parts))
         part = k.mul(k.toFloat(part), k.mul(k.bcast(ofRows, type), k.bcast(scales[i], type)));
     }
@@ -309,7 +321,7 @@ public:
 
 private:
   SmallVector<Type> params() override {
-    SmallVector<Type> types{mapType(s.tokens, spec.xHeads)};
+    SmallVector<Type> types{spec.gathers ? Type(k.gmem({ShapedType::kDynamic, spec.k}, elem())) : mapType(s.tokens, spec.xHeads)};
     if (spec.rowsScaled())
       types.push_back(k.gmem({ShapedType::kDynamic, spec.rowScales()}, k.f32));
     for (int64_t i = 0; i < spec.weights; ++i)
@@ -318,10 +330,14 @@ private:
     if (spec.codesOut)
       types.push_back(k.gmem({ShapedType::kDynamic, spec.n / kCodeGroup}, k.f32));
     types.append(source.params);
+    if (spec.gathers)
+      types.push_back(k.gmem({ShapedType::kDynamic}, k.i32));
     return types;
   }
 
   void takeParams(ArrayRef<Value> args) override {
+    if (spec.gathers)
+      tokenOf = args.consume_back();
     x = args[0], args = args.drop_front();
     if (spec.rowsScaled())
       rowScales = args[0], args = args.drop_front();
@@ -340,7 +356,13 @@ private:
   Value makeWork(Value scalars) override { return source.work(k, scalars, own); }
   ColsItem item(ArrayRef<Value> fields) override { return source.item(k, fields); }
 
+  void prepare(const ColsItem &item) override {
+    if (spec.gathers)
+      tokens = k.read(tokenOf, {item.row}, k.line(s.tokens), {}, item.rows);
+  }
   void copyRows(const ColsItem &item, Value kk, Value dest) override {
+    if (spec.gathers)
+      return k.gather(x, tokens, kk, item.rows, dest);
     copyTile(x, spec.xHeads ? item.stack : Value(), item.row, kk, dest);
   }
   void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
@@ -357,6 +379,8 @@ private:
     return k.read(scales[size_t(i)], {item.stack ? k.add(k.mul(item.stack, spec.paddedScales()), first) : first, 0}, k.row(k.f32), {}, {}, /*trans=*/true);
   }
   Value readRowScales(Value row, Value rows, int64_t tokens, Value kBlock) override {
+    if (spec.gathers)
+      return k.lookup(rowScales, k.read(tokenOf, {row}, k.col(tokens, k.i32), {}, rows), kBlock);
     return k.read(rowScales, {row, kBlock}, k.col(tokens, k.f32), rows, {}, /*trans=*/true);
   }
 
@@ -367,7 +391,8 @@ private:
   const ColsSource &source;
   SmallVector<Value, 2> w, scales;
   SmallVector<Value> own;
-  Value x, rowScales, out, outScales;
+  Value x, rowScales, out, outScales, tokenOf;
+  Value tokens; ///< the producer's, of an item
 };
 } // namespace
 

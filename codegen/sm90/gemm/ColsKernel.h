@@ -19,6 +19,7 @@ struct ColsSpec {
   Operands operands = Operands::Bf16;
   bool stacked = false;     ///< w has a leading dim (heads, experts)
   bool xHeads = false;      ///< x has a leading dim of heads
+  bool gathers = false;     ///< rows of x are tokens', picked by row; without scales or with one a row
   mlir::Type outElem;
   mlir::Type via;           ///< gated: what both products are rounded to first
   int64_t outPitch = 0;     ///< elements
@@ -107,6 +108,7 @@ protected:
   void copyBlocks(Value data, const ColsItem &item, Value kk, Value dest);
   Value weightBlock(const ColsItem &item, Value g);
   Type mapType(int64_t rows, bool stacked);
+  int64_t held() const { return s.held(spec.weights); } ///< weights of a stage
   bool expands() const { return spec.operands == Operands::ExpandedFp8; } ///< weights become a register operand
   Type elem() const; ///< that wgmma reads from shared memory
   /// Types of a weight's parameters: a map, or the addresses of data and scales.
@@ -149,7 +151,7 @@ private:
 int64_t sharedBytes(const ColsSpec &spec);
 
 /// The registers of a role, 0 as the launch has them.
-int64_t producerRegs(const ColsSchedule &);
+int64_t producerRegs(const ColsSchedule &, bool gathers = false);
 int64_t consumerRegs(const ColsSchedule &);
 
 /// Where items of products over plain rows come from: a source for dense and batched products, another for groups.
@@ -167,7 +169,7 @@ ColsSource groupedColsSource(TileBuilder &k, const ColsSpec &spec, int64_t exper
 /// Parameters: the step's scalars; tensor map of x ([heads,] rows, K; box tokens x 64 bf16 or 128 codes), for codes also the
 /// address of its scales [rows, `rowScales`]; per weight a tensor map ([stack,] N, K; box bm x 64 or 128), or the address of
 /// expanded FP8's blocks, and for codes the address of scales; address of y, where quantised also of its scales [rows, N / 128];
-/// the source's own.
+/// the source's own. One that gathers has the address of x instead of a map and, as its last, that of the tokens of rows, i32 [rows].
 void buildColsKernel(TileBuilder &k, llvm::StringRef symbol, const ColsSpec &spec, const ColsSource &source);
 
 } // namespace dsv3::codegen

@@ -112,7 +112,10 @@ public:
     RefMap at = refs(op);
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
     auto pointer = [&](unsigned ref, int64_t offset) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
-    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm(), 1, 0, p.shape.xBytes()), p.x.offset * p.shape.xBytes());
+    if (spec.gathers)
+      pointer(at.of(0), 0);
+    else
+      map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.bm(), 1, 0, p.shape.xBytes()), p.x.offset * p.shape.xBytes());
     if (p.rowsScaled())
       pointer(at.of(0), p.scalesOfRows());
     for (unsigned w : p.weights) {
@@ -125,6 +128,8 @@ public:
       pointer(at.of(p.outOperand()), p.scalesOfOut());
     if (p.grouped)
       pointer(at.of(p.offsetsOperand()), 0);
+    if (spec.gathers)
+      pointer(at.of(p.tokenOfOperand()), 0);
     return launch;
   }
 
@@ -157,7 +162,7 @@ private:
     spec.n = p.shape.n, spec.k = p.shape.k;
     spec.weights = p.shape.weights, spec.operands = p.shape.operands;
     if (p.grouped)
-      spec.experts = p.shape.batch, spec.rowTiles = param(op, "row_tiles");
+      spec.experts = p.shape.batch, spec.rowTiles = param(op, "row_tiles"), spec.gathers = p.gathers();
     else
       spec.rowScalar = rowScalar(op->getOperand(0)), spec.rowFactor = rowFactor(op->getOperand(0));
     spec.outElem = p.outElem, spec.codes = p.shape.outGroup, spec.via = p.via, spec.outPitch = p.y.pitch;
@@ -188,7 +193,10 @@ public:
     auto map = [&](unsigned ref, TensorMap map, int64_t offset) { launch.params.push_back({DeviceParam::Map{ref, std::move(map), offset}}); };
     auto pointer = [&](unsigned ref, int64_t offset = 0) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
     int64_t stack = p.shape.batch > 1 ? p.shape.batch : 0, heads = p.grouped ? 0 : stack, xBytes = p.shape.xBytes();
-    map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.tokens, heads, heads ? p.x.headPitch : 0, xBytes), p.x.offset * xBytes);
+    if (p.gathers())
+      pointer(at.of(0));
+    else
+      map(at.of(0), rowsMap(p.shape.k, p.shape.rows, p.x.pitch, s.tokens, heads, heads ? p.x.headPitch : 0, xBytes), p.x.offset * xBytes);
     if (p.rowsScaled())
       pointer(at.of(0), p.scalesOfRows());
     for (unsigned w : p.weights) {
@@ -204,6 +212,8 @@ public:
       pointer(at.of(p.outOperand()), p.scalesOfOut());
     if (p.grouped)
       pointer(at.of(p.offsetsOperand()));
+    if (p.gathers())
+      pointer(at.of(p.tokenOfOperand()));
     return launch;
   }
 
@@ -237,7 +247,7 @@ private:
     spec.schedule = colsSchedule(op);
     spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
     spec.operands = p.shape.operands;
-    spec.stacked = p.shape.batch > 1, spec.xHeads = spec.stacked && !p.grouped;
+    spec.stacked = p.shape.batch > 1, spec.xHeads = spec.stacked && !p.grouped, spec.gathers = p.gathers();
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch, spec.codesOut = p.shape.outGroup;
     spec.pieces = ColsSchedule::inPieces(spec.operands, spec.weights, spec.schedule.columns());

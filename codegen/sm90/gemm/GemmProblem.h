@@ -37,6 +37,9 @@ struct GemmProblem {
 
   unsigned outOperand() const { return op->getNumOperands() - 1; }
   unsigned offsetsOperand() const { return unsigned(1 + weights.size()); } ///< grouped
+  /// Rows of x are picked by an operand behind the offsets, token_of: the kernel gathers them itself.
+  bool gathers() const { return shape.gathers; }
+  unsigned tokenOfOperand() const { return offsetsOperand() + 1; }
   /// Empty, or what the hardware or the kernels cannot do with these types and pitches.
   std::string whyIllegal() const;
   /// CTAs that share K; experts do not, nor do chunks of prompts (a router over 4096 rows: 34 us whole, 80 in parts) unless

@@ -53,6 +53,7 @@ struct GemmShape {
   int64_t outBytes = 2;    ///< of an element
   int64_t outGroup = 0;    ///< columns of y that share a scale, where y is quantised: no tile parts them
   bool grouped = false;    ///< `rows` is the sum over the products (experts), each of which may have any share of them
+  bool gathers = false;    ///< rows of x are picked by the copying warpgroup; their scales, if any, too
 
   int64_t weightBytes() const { return bytesOfWeight(operands); }
   int64_t xBytes() const { return bytesOfX(operands); }
@@ -72,6 +73,7 @@ struct RowsSchedule {
 struct ColsSchedule {
   int64_t warpgroups = 4, tokens = 64, bk = 64, stages = 4;
   int64_t split = 1; ///< CTAs of a cluster that share K
+  int64_t apart = 0; ///< 1: the two CTAs of a cluster have a weight of a pair each, and all of K
   int64_t bm() const { return 64 * warpgroups; }
   /// Columns that a rank of the cluster sums: ranks beyond `tokens / summed()` have nothing to do.
   int64_t summed() const { return tokens / split < 8 ? 8 : tokens / split; }
@@ -83,6 +85,7 @@ struct ColsSchedule {
   static constexpr bool inPieces(Operands o, int64_t weights, int64_t columns) { return o == Operands::Int8 && weights * columns / 2 > 128; }
   /// Where warps meet for the greatest magnitude of a row of y that is stored as codes.
   int64_t maximaBytes() const { return 4 * warpgroups * columns() * 4; }
+  int64_t held(int64_t weights) const { return apart ? 1 : weights; } ///< matrices of which a CTA copies and multiplies rows
   /// Partial sums of a split, and the barriers of their exchange.
   int64_t exchangeBytes(int64_t weights) const { return split > 1 ? weights * (bm() * summed() * split * 4 + 80 * warpgroups) : 0; }
 };

@@ -51,7 +51,7 @@ public:
     auto pointer = [&](unsigned ref, int64_t offset = 0) { launch.params.push_back({DeviceParam::Pointer{ref, offset}}); };
     int64_t bytes = p.wide ? 2 : 1;
     TensorMap rows{p.wide ? TensorMap::Elem::BF16 : TensorMap::Elem::U8, {p.shape.k, p.shape.rows}, {p.x.pitch * bytes}, {128 / bytes, s.tokens}, 128};
-    launch.params.push_back({DeviceParam::Map{at.of(0), std::move(rows), p.x.offset * bytes}});
+    launch.params.push_back(spec.gathers ? DeviceParam{DeviceParam::Pointer{at.of(0), 0}} : DeviceParam{DeviceParam::Map{at.of(0), std::move(rows), p.x.offset * bytes}});
     if (!p.wide) {
       int64_t scales = kernel::getValueParts(tensorType(op->getOperand(0)))[1].offset, perRow = spec.kBlocks();
       TensorMap map{TensorMap::Elem::F32, {perRow, p.shape.rows}, {perRow * 4}, {4, s.tokens}, 0};
@@ -65,6 +65,8 @@ public:
       pointer(at.of(p.outOperand()), kernel::getValueParts(tensorType(op->getOperand(p.outOperand())))[1].offset);
     if (p.grouped)
       pointer(at.of(p.offsetsOperand()));
+    if (spec.gathers)
+      pointer(at.of(p.tokenOfOperand()));
     return launch;
   }
 
@@ -83,7 +85,7 @@ protected:
   DictionaryAttr config(Operation *op) const override {
     Int4Problem p(op);
     ColsSchedule s = chooseInt4(p.scheduleShape());
-    NamedAttrList config(dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}}));
+    NamedAttrList config(dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}, {"apart", s.apart}}));
     if (p.grouped)
       config.set("row_tiles", Builder(op->getContext()).getI64IntegerAttr(mostRowTiles(p.shape, s.tokens)));
     return config.getDictionary(op->getContext());
@@ -93,9 +95,9 @@ private:
   static Int4Spec specOf(Operation *op) {
     Int4Problem p(op);
     Int4Spec spec;
-    spec.schedule = {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split")};
+    spec.schedule = {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split"), param(op, "apart")};
     spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
-    spec.stacked = p.shape.batch > 1;
+    spec.stacked = p.shape.batch > 1, spec.gathers = p.gathers();
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
     spec.wide = p.wide, spec.e4m3 = p.e4m3, spec.wGrouped = p.wGrouped, spec.xGrouped = p.xGrouped, spec.zeros = p.zeros, spec.codesOut = p.codesOut, spec.e4m3Out = p.e4m3Out;

@@ -9,7 +9,7 @@ static constexpr int64_t kGroup = 128, kBlockBytes = 64 * kGroup / 2;
 
 int64_t sharedBytes(const Int4Spec &spec) {
   const ColsSchedule &s = spec.schedule;
-  int64_t blocks = s.bk / kGroup, rows = spec.weights * s.bm();
+  int64_t blocks = s.bk / kGroup, rows = s.held(spec.weights) * s.bm();
   int64_t stage = rows * s.bk / 2 + s.tokens * s.bk * (spec.wide ? 2 : 1) + (spec.wGrouped ? rows * blocks * (spec.zeros ? 5 : 4) : 0) +
                   (spec.scalesInStage() ? llvm::alignTo(s.tokens * 16, 128) : 0);
   int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
@@ -35,7 +35,7 @@ private:
 
   SmallVector<Type> params() override {
     SmallVector<int64_t> box{s.tokens, spec.wide ? 64 : 128};
-    SmallVector<Type> types{k.tma(xElem, box)};
+    SmallVector<Type> types{spec.gathers ? Type(k.gmem({any, spec.k}, xElem)) : k.tma(xElem, box)};
     if (spec.scalesInStage())
       types.push_back(k.tma(k.f32, {s.tokens, 4}, tile::SmemKind::Linear));
     else if (!spec.wide)
@@ -50,11 +50,15 @@ private:
     if (spec.codesOut)
       types.push_back(k.gmem({any, spec.n / kGroup}, k.f32));
     types.append(source.params);
+    if (spec.gathers)
+      types.push_back(k.gmem({any}, k.i32));
     return types;
   }
 
   void takeParams(ArrayRef<Value> args) override {
     auto take = [&] { return args.consume_front(); };
+    if (spec.gathers)
+      tokenOf = args.consume_back();
     x = take();
     if (!spec.wide)
       xScales = take();
@@ -80,17 +84,35 @@ private:
     if (spec.wGrouped)
       for (Type elem : {k.f32, k.i8})
         if (elem == k.f32 || spec.zeros)
-          types.append(size_t(spec.weights), k.buf({s.warpgroups, blocks, 64}, elem, tile::SmemKind::Linear));
+          types.append(size_t(held()), k.buf({s.warpgroups, blocks, 64}, elem, tile::SmemKind::Linear));
     if (spec.scalesInStage())
       types.push_back(k.buf({s.tokens, 4}, k.f32, tile::SmemKind::Linear));
     return types;
   }
 
-  void copyRows(const ColsItem &item, Value kk, Value dest) override { copyTile(x, Value(), item.row, kk, dest); }
+  void prepare(const ColsItem &item) override {
+    if (spec.gathers)
+      tokens = k.read(tokenOf, {item.row}, k.line(s.tokens), {}, item.rows);
+  }
+  void copyRows(const ColsItem &item, Value kk, Value dest) override {
+    if (spec.gathers)
+      return k.gather(x, tokens, kk, item.rows, dest);
+    copyTile(x, Value(), item.row, kk, dest);
+  }
+
+  /// Copies of weight `i`, or, where a block has one of a pair, of the one that it has.
+  void ofWeight(int64_t i, const ColsItem &item, llvm::function_ref<void(size_t)> copies) {
+    if (!s.apart)
+      return copies(size_t(i));
+    for (size_t w : {0, 1})
+      k.when(k.eq(item.part, int64_t(w)), [&] { copies(w); });
+  }
 
   void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
-    for (int64_t g = 0; g < s.warpgroups; ++g)
-      k.copy(w[size_t(i)], {weightBlock(item, k.ci(g)), k.mul(kk, 64 / 2)}, k.view(k.fragBuf({blocks, 64, kGroup}, k.i4, packing), dest, {g}));
+    ofWeight(i, item, [&](size_t i) {
+      for (int64_t g = 0; g < s.warpgroups; ++g)
+        k.copy(w[i], {weightBlock(item, k.ci(g)), k.mul(kk, 64 / 2)}, k.view(k.fragBuf({blocks, 64, kGroup}, k.i4, packing), dest, {g}));
+    });
   }
 
   /// Scales of all weights, then their zero points: of a row of blocks side by side; then scales of x.
@@ -100,10 +122,12 @@ private:
       dest = dest.drop_back();
     }
     for (auto [i, buffer] : llvm::enumerate(dest)) {
-      bool zeros = i >= size_t(spec.weights);
-      Value source = (zeros ? wZeros : wScales)[i % size_t(spec.weights)];
-      for (int64_t g = 0; g < s.warpgroups; ++g)
-        k.copy(source, {weightBlock(item, k.ci(g)), k.shr(kk, 1)}, k.view(k.buf({blocks, 64}, zeros ? k.i8 : k.f32, tile::SmemKind::Linear), buffer, {g}));
+      bool zeros = i >= size_t(held());
+      ofWeight(int64_t(i) % held(), item, [&, buffer = buffer](size_t weight) {
+        Value source = (zeros ? wZeros : wScales)[weight];
+        for (int64_t g = 0; g < s.warpgroups; ++g)
+          k.copy(source, {weightBlock(item, k.ci(g)), k.shr(kk, 1)}, k.view(k.buf({blocks, 64}, zeros ? k.i8 : k.f32, tile::SmemKind::Linear), buffer, {g}));
+      });
     }
   }
 
@@ -125,21 +149,21 @@ private:
 
   Type sumElem() { return spec.wide || spec.e4m3 ? k.f32 : k.i32; }
   /// A stage's units: block after block of K, of each the weights.
-  int64_t units() const { return blocks * spec.weights; }
+  int64_t units() const { return blocks * held(); }
   Value loadUnit(const Values &bufs, int64_t unit, Value g) {
-    return k.load(k.view(wGroup, bufs[size_t(unit % spec.weights)], {g, unit / spec.weights}), k.frag(kGroup, k.i4, packing));
+    return k.load(k.view(wGroup, bufs[size_t(unit % held())], {g, unit / held()}), k.frag(kGroup, k.i4, packing));
   }
   Value expanded(const Values &bufs, int64_t unit, Value g, Value codes) {
     if (!spec.wide)
       return k.expand(codes, k.frag(kGroup, xElem, tile::FragKind::OpA));
-    Value zero = rowZeros[size_t(unit % spec.weights)];
+    Value zero = rowZeros[size_t(unit % held())];
     if (spec.zeros && spec.wGrouped)
-      zero = asFloat(ofGroup(bufs, spec.weights, unit, g, k.i8));
+      zero = asFloat(ofGroup(bufs, held(), unit, g, k.i8));
     return k.expand(codes, k.frag(kGroup, k.bf16), zero);
   }
   Value xOf(const Values &bufs, int64_t unit) {
-    Value buffer = bufs[size_t(spec.weights)];
-    return blocks == 1 ? buffer : k.view(xGroup, buffer, {0, unit / spec.weights * kGroup});
+    Value buffer = bufs[size_t(held())];
+    return blocks == 1 ? buffer : k.view(xGroup, buffer, {0, unit / held() * kGroup});
   }
 
   /// The products of a stage's units into what `into` gives; `done` is called when a unit is over, in order.
@@ -161,12 +185,12 @@ private:
   Values multiplyWhole(const ColsItem &item, Value g, Value slot) {
     auto [from, to] = range(item);
     Values inits{slot};
-    inits.append(size_t(spec.weights), k.none(k.acc(s.tokens, sumElem())));
+    inits.append(size_t(held()), k.none(k.acc(s.tokens, sumElem())));
     Values r = k.peeled(tile::Peel::First, from, to, s.bk, inits, [&](Value, Value, Values v) {
       Values bufs = k.wait(v[0]), sums(ArrayRef<Value>(v).drop_front()), tokens;
       multiplyStage(
-          bufs, g, [&](int64_t u) { return sums[size_t(u % spec.weights)]; },
-          [&](int64_t u, TileBuilder::Mma mma) { sums[size_t(u % spec.weights)] = mma.acc, tokens.push_back(mma.token); },
+          bufs, g, [&](int64_t u) { return sums[size_t(u % held())]; },
+          [&](int64_t u, TileBuilder::Mma mma) { sums[size_t(u % held())] = mma.acc, tokens.push_back(mma.token); },
           [&](int64_t u) { k.await(tokens[size_t(u)]); });
       k.release(v[0]);
       Values next{k.next(v[0])};
@@ -182,7 +206,7 @@ private:
   /// Sums of 128 k, each times its scales, added in ascending order.
   Values multiplyGroups(const ColsItem &item, Value g, Value slot) {
     auto [from, to] = range(item);
-    const size_t weights = size_t(spec.weights), ahead = 1 + weights;
+    const size_t weights = size_t(held()), ahead = 1 + weights;
     Type sumType = k.frag(s.tokens, k.f32);
     // Scales of x that do not come with the stage are read a stage ahead, so that the loads are over before they are needed.
     auto rowScalesAt = [&](Value kBlock, Values &into) {
@@ -205,8 +229,8 @@ private:
             parts.push_back(mma.acc);
             if (spec.wGrouped)
               scales.push_back(ofGroup(bufs, 0, u, g, k.f32));
-            if (spec.scalesInStage() && u % spec.weights == 0)
-              columns.push_back(columnScales(bufs, u / spec.weights, kk));
+            if (spec.scalesInStage() && u % held() == 0)
+              columns.push_back(columnScales(bufs, u / held(), kk));
           },
           [&](int64_t u) {
             Value part = k.await(parts[size_t(u)]), factor;
@@ -240,8 +264,8 @@ private:
 
   /// What a unit's rows have in buffer `first` and on of those behind x, a weight each.
   Value ofGroup(const Values &bufs, int64_t first, int64_t unit, Value g, Type elem) {
-    Value buffer = bufs[size_t(spec.weights + 1 + first + unit % spec.weights)];
-    return k.load(k.view(k.buf({64}, elem, tile::SmemKind::Linear), buffer, {g, unit / spec.weights}), k.row(elem));
+    Value buffer = bufs[size_t(held() + 1 + first + unit % held())];
+    return k.load(k.view(k.buf({64}, elem, tile::SmemKind::Linear), buffer, {g, unit / held()}), k.row(elem));
   }
 
   /// Integers below 2^22 in magnitude, as 16 times a sum of 128 products is, to f32: added to the bits of 1.5 * 2^23, whose last
@@ -252,6 +276,12 @@ private:
     return k.sub(arith::BitcastOp::create(k.b, type, bits), k.constant(type, 0x1.8p23));
   }
 
+  Value readTokenScales(Value row, Value rows, int64_t tokens) {
+    if (spec.gathers)
+      return k.lookup(xScales, k.read(tokenOf, {row}, k.col(tokens, k.i32), {}, rows), 0);
+    return k.read(xScales, {row, 0}, k.col(tokens, k.f32), rows, {}, /*trans=*/true);
+  }
+
   /// float(sum) * (sx * sw), as far as the scales are those of whole rows.
   Value scaled(Value sum, int64_t weight, Value row, Value rows) override {
     if (spec.exact())
@@ -259,7 +289,7 @@ private:
     Type type = sum.getType();
     auto through16 = [&](Value scale) { return sumElem() == k.f32 ? scale : k.mul(scale, k.constant(scale.getType(), 1.0 / 16)); }; // int8 codes are 16 times the weight
     if (weight == 0 && !spec.wide && !spec.xGrouped)
-      columnScale = through16(k.read(xScales, {row, 0}, k.col(cast<RankedTensorType>(type).getDimSize(1), k.f32), rows, {}, /*trans=*/true));
+      columnScale = through16(readTokenScales(row, rows, cast<RankedTensorType>(type).getDimSize(1)));
     Value rowScale = rowScales[size_t(weight)];
     if (columnScale && rowScale)
       return k.mul(sum, k.mul(k.bcast(columnScale, type), k.bcast(rowScale, type)));
@@ -280,7 +310,8 @@ private:
   tile::BufType xGroup, wGroup;
   SmallVector<Value, 2> w, wScales, wZeros, rowScales, rowZeros;
   SmallVector<Value> own;
-  Value x, xScales, out, outScales, columnScale;
+  Value x, xScales, out, outScales, tokenOf, columnScale;
+  Value tokens; ///< the producer's, of an item
 };
 } // namespace
 

@@ -11,7 +11,8 @@
 
 namespace dsv3::codegen {
 
-/// `operands` of ColsSpec is not used.
+/// `operands` of ColsSpec is not used. A schedule has weights `apart` only where they are `wGrouped`: then all their scales come with
+/// the stages.
 struct Int4Spec : ColsSpec {
   bool wide = false;     ///< x is bf16, not codes
   bool e4m3 = false;     ///< x is E4M3, not int8
@@ -34,7 +35,7 @@ int64_t sharedBytes(const Int4Spec &spec);
 /// Parameters: the step's scalars; tensor map of x (box tokens x 128 codes or 64 bf16), of codes also its scales [rows, K / 128
 /// or 1], by a tensor map where they come with the stages (box tokens x 4), else their address; per weight the addresses of
 /// codes, scales and maybe zero points (Int4Weights.h); address of y, where quantised also of its scales [rows, N / 128]; the
-/// source's own.
+/// source's own. One that gathers has the address of x instead of a map and, as its last, that of the tokens of rows, i32 [rows].
 void buildInt4Kernel(TileBuilder &k, llvm::StringRef symbol, const Int4Spec &spec, const ColsSource &source);
 
 } // namespace dsv3::codegen

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 
 namespace dsv3::codegen {
 
@@ -10,15 +11,16 @@ namespace {
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Units of 64 rows and 128 k in a stage of a warpgroup.
-int64_t units(const Int4Shape &p, const ColsSchedule &s) { return p.weights * s.bk / 128; }
+int64_t units(const Int4Shape &p, const ColsSchedule &s) { return s.held(p.weights) * s.bk / 128; }
 
 /// Registers of a consumer: sums, products in flight, two expanded operands, codes, and what the rest of the kernel takes.
 int64_t registers(const Int4Shape &p, const ColsSchedule &s) {
-  int64_t operand = p.wide ? 32 : 16, sums = p.weights * s.tokens / 2, inFlight = std::min<int64_t>(2, units(p, s));
+  int64_t operand = p.wide ? 32 : 16, sums = s.held(p.weights) * s.tokens / 2, inFlight = std::min<int64_t>(2, units(p, s));
   const int64_t rest = !p.wide && !p.promoted && sums >= 128 ? (units(p, s) > 2 ? 40 : 30) : 44; // scales in pieces, or of all columns
   if (p.promoted)
     sums += inFlight * s.tokens / 2 + (p.wide ? 0 : std::min<int64_t>(2, s.bk / 128) * s.tokens / 4);
-  return sums + inFlight * operand + 8 + rest + (p.e4m3 ? 4 : 0); // tables
+  const int64_t picked = p.gathers && !p.wide ? std::min<int64_t>(s.tokens, 32) / 4 : 0; // tokens whose scales are looked up
+  return sums + inFlight * operand + 8 + rest + picked + (p.e4m3 ? 4 : 0); // tables
 }
 
 int64_t registersOf(int64_t warpgroups) { return warpgroups == 4 ? 112 : warpgroups == 2 ? 232 : 255; }
@@ -35,7 +37,7 @@ double unitClocks(const Int4Shape &p, const ColsSchedule &s) {
 } // namespace
 
 int64_t stageBytes(const Int4Shape &p, const ColsSchedule &s) {
-  int64_t rows = p.weights * s.bm();
+  int64_t rows = s.held(p.weights) * s.bm();
   return rows * s.bk / 2 + s.tokens * s.bk * (p.wide ? 2 : 1) + (p.wGrouped ? rows * s.bk / 128 * 4 : 0) + (p.promoted && !p.wide ? std::max<int64_t>(128, s.tokens * 16) : 0);
 }
 
@@ -44,7 +46,7 @@ double estimate(const Int4Shape &p, const ColsSchedule &s, const GpuModel &gpu) 
   constexpr double kLatency = 0.92e-6, kSmLoad = 157e9, kMemory = 4.3e12, kStageClocks = 120;
   const double items = (p.grouped ? drawnRowTiles(p, s.tokens) : double(ceilDiv(p.rows, s.tokens))) * double(ceilDiv(p.n, s.bm()));
   // Nobody knows how many items experts make: half a round is lost on average, and all of a second one that few need.
-  const double shares = items / double(gpu.clusters(s.split)), rounds = !p.grouped ? std::ceil(shares) : shares <= 1 ? 1 : std::max(shares + 0.5, 2.0), stages = double(p.k) / double(s.split * s.bk);
+  const double shares = items / double(gpu.clusters(s.split)), rounds = !p.grouped ? std::ceil(shares) : shares <= 1 ? 1 : std::max(shares + 0.5, 2.0), stages = double(p.k) / double((s.apart ? 1 : s.split) * s.bk);
   const double stage = (double(units(p, s)) * unitClocks(p, s) + kStageClocks) / gpu.clock, bytes = double(stageBytes(p, s));
   const double item = stages * std::max({stage, (kLatency + 2 * stage) / double(s.stages), bytes / kSmLoad});
   const double memory = (p.grouped ? drawnExperts(p) : 1) * double(p.weights * p.n) * double(p.k) * (p.wGrouped ? 0.53125 : 0.5) / kMemory;
@@ -62,10 +64,14 @@ static ColsSchedule complete(const Int4Shape &p, int64_t split, int64_t tokens, 
   ColsSchedule best;
   best.warpgroups = 0;
   const int64_t list = p.grouped ? 16 * (1 + mostRowTiles(p, tokens)) : 0, padded = ceilDiv(p.k, 128) * 128;
-  for (int64_t warpgroups : {4, 2, 1})
-    for (int64_t bk : {512, 256, 128}) {
+  // Few rows make few items, and a block alone takes its time to expand two weights: two blocks have one each.
+  const bool mayPart = split == 1 && p.weights == 2 && p.wGrouped && !p.pairs && p.rows <= 8;
+  for (auto [warpgroups, apart] : {std::pair<int64_t, int64_t>{4, 0}, {2, 0}, {1, 0}, {1, 1}})
+    for (int64_t bk : {1024, 512, 256, 128}) {
       ColsSchedule s;
-      s.warpgroups = warpgroups, s.tokens = tokens, s.split = split, s.bk = bk;
+      s.warpgroups = warpgroups, s.tokens = tokens, s.split = apart ? 2 : split, s.bk = bk, s.apart = apart;
+      if (apart ? !mayPart : bk > 512)
+        continue;
       if (padded % bk || units(p, s) > (p.rows <= 8 ? 8 : 4) /* 32 rows of gate and up: 78 us with 8, 70 with 4 */ || registers(p, s) > registersOf(warpgroups) || (split > 1 && bk > 128 && padded % (split * bk)) || padded / bk < split)
         continue;
       if (p.pairs && (warpgroups == 1 || s.columns() % 8))

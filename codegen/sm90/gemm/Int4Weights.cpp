@@ -78,8 +78,9 @@ std::string Int4Problem::whyIllegal() const {
   }
   if (batched)
     return "a batched product reads no int4 weights";
-  if (auto gated = dyn_cast<kernel::GroupedGatedGemmOp>(op); gated && gated.getTokenOf())
-    return "rows of x are picked by token_of, and this kernel reads gathered rows (--dsv3-expand-experts gathers them)";
+  if (gathers() && (xGrouped || x.pitch != shape.k || x.offset))
+    return std::string("rows of x are picked by token_of ") + (xGrouped ? "and have a scale per 128 channels" : "from a view") +
+           ", and this kernel reads gathered rows (--dsv3-expand-experts gathers them)";
   for (unsigned w : weights) {
     RankedTensorType type = tensorOf(op->getOperand(w)), first = tensorOf(op->getOperand(weights[0]));
     if (type.getShape() != first.getShape() || blockedOf(type) != blockedOf(first))

@@ -13,6 +13,7 @@ struct Item {
   Value expert; ///< null without
   Value m, n;
   Value left;   ///< rows from m that exist
+  Value rowScales = {}; ///< int8, rows gathered: read ahead of the products
 };
 
 class RowsKernel {
@@ -29,8 +30,8 @@ public:
       ring = k.ring("ab", s.stages, {a, b}, {"mma"}, tile::Arrive::Warpgroup);
       work = makeWork(args[0]);
       // One warpgroup has what it needs; two or three need more than the launch gives (pitfalls 15 and 25).
-      const int64_t producer[] = {0, 40, 40}, consumer[] = {0, 232, 152};
-      k.producer("load", producer[s.warpgroups - 1], [&] { load(); });
+      const int64_t producer[] = {0, 40, 40}, gathering[] = {0, 40, 56}, consumer[] = {0, 232, 152};
+      k.producer("load", (spec.gathers ? gathering : producer)[s.warpgroups - 1], [&] { load(); });
       k.consumers("mma", s.warpgroups, consumer[s.warpgroups - 1], [&](Value g) { consume(g); });
     });
   }
@@ -44,12 +45,12 @@ private:
   SmallVector<Type> parameters() {
     constexpr int64_t any = ShapedType::kDynamic;
     SmallVector<Type> types{k.scalars};
-    auto operand = [&](ArrayRef<int64_t> box, ArrayRef<int64_t> scales) {
-      types.push_back(k.tma(elem, box));
+    auto operand = [&](ArrayRef<int64_t> box, ArrayRef<int64_t> scales, bool gathered = false) {
+      types.push_back(gathered ? Type(k.gmem({any, spec.k}, elem)) : k.tma(elem, box));
       if (scaled())
         types.push_back(k.gmem(scales, k.f32));
     };
-    operand({s.bm(), s.bk}, {any, promotes(spec.operands) ? spec.kBlocks() : 1});
+    operand({s.bm(), s.bk}, {any, promotes(spec.operands) ? spec.kBlocks() : 1}, spec.gathers);
     SmallVector<int64_t> box{spec.columns(), s.bk}, scales{any};
     if (spec.experts)
       box.insert(box.begin(), 1);
@@ -61,7 +62,7 @@ private:
     if (spec.codes)
       types.push_back(k.gmem({any, spec.n / kCodeGroup}, k.f32));
     if (spec.experts)
-      types.push_back(k.gmem({any}, k.i32));
+      types.append(spec.gathers ? 2 : 1, k.gmem({any}, k.i32));
     return types;
   }
 
@@ -80,6 +81,8 @@ private:
       outScales = take();
     if (spec.experts)
       offsets = take();
+    if (spec.gathers)
+      tokenOf = take();
   }
 
   Value makeWork(Value scalars) {
@@ -100,11 +103,15 @@ private:
   void load() {
     k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
       Item it = item(at);
+      Value tokens = spec.gathers ? k.read(tokenOf, {it.m}, k.line(s.bm()), {}, it.left) : Value();
       return k.loop(0, spec.k, s.bk, v, [&](Value kk, Values v) {
         k.fill(v[0], [&](Values buf) {
-          k.copy(x, {it.m, kk}, buf[0]);
+          if (!spec.gathers)
+            k.copy(x, {it.m, kk}, buf[0]);
           for (int64_t i = 0; i < spec.weights; ++i)
             copyWeight(i, it, kk, rowsOf(buf[1], i * spec.columns(), spec.columns()));
+          if (spec.gathers) // by all threads, behind what one of them issues
+            k.gather(x, tokens, kk, it.left, buf[0]);
         });
         return Values{k.next(v[0])};
       });
@@ -132,6 +139,8 @@ private:
     k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
       Item it = item(at);
       it.m = k.add(it.m, row), it.left = k.sub(it.left, row);
+      if (spec.gathers && integer()) // two reads, one behind the other: their time passes while K is multiplied
+        it.rowScales = k.lookup(xScales, k.read(tokenOf, {it.m}, k.row(k.i32), {}, it.left), 0);
       Values r = promotes(spec.operands) ? multiplyScaled(row, it, v[0]) : multiply(row, it, v[0]);
       store(Values(ArrayRef<Value>(r).drop_front()), it);
       return Values{r[0]};
@@ -169,7 +178,7 @@ private:
   }
 
   Value readRowScales(const Item &it, Value kBlock) {
-    return k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
+    return it.rowScales ? it.rowScales : k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
   }
 
   /// int8: the scales of the tile's columns, `width` of them at a time. Past the last ones those stand in, and nothing of it is
@@ -291,7 +300,7 @@ private:
   const RowsSchedule &s;
   Type elem;
   tile::BufType a, b;
-  Value x, xScales, out, outScales, offsets, ring, rows, work;
+  Value x, xScales, out, outScales, offsets, tokenOf, ring, rows, work;
   SmallVector<Value, 2> w, wScales;
 };
 } // namespace

@@ -13,6 +13,7 @@ struct RowsSpec {
   int64_t weights = 1;    ///< 2: y = silu(x w0^T) * (x w1^T); a tile holds bn / 2 rows of each
   Operands operands = Operands::Bf16; ///< not expanded
   int64_t experts = 0;    ///< of stacked weights; rows of x belong to experts. 0: plain rows
+  bool gathers = false;   ///< of experts: rows of x are tokens', picked by row. Codes have a scale per row then
   int64_t rowTiles = 0;   ///< experts: tiles of rows at most
   mlir::Type outElem;
   bool codes = false;     ///< y as i8 with a scale per row and 128 columns, which are a tile's
@@ -32,7 +33,8 @@ int64_t sharedBytes(const RowsSpec &spec);
 /// Parameters: the step's scalars; tensor map of x [rows, K] (box bm x bk), where scaled the address of its scales
 /// [rows, K / 128], or [rows] of int8 per token; per weight a tensor map of [experts,] N, K (box bn / weights x bk), where
 /// scaled its scales, FP8 [experts, N / 64, K / 128], int8 [experts, paddedScales]; address of y, of codes also of its
-/// scales [rows, N / 128]; of experts the address of their offsets, i32 [experts + 1].
+/// scales [rows, N / 128]; of experts the address of their offsets, i32 [experts + 1]. Which gather rows have the address of x and,
+/// behind the offsets, that of the tokens of rows, i32 [rows].
 void buildRowsKernel(TileBuilder &k, llvm::StringRef symbol, const RowsSpec &spec);
 
 } // namespace dsv3::codegen

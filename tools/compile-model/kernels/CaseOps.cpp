@@ -54,6 +54,13 @@ void groupedGatedGemm(CaseBuilder &c) {
   Value x = c.inputRows("x", {gathered ? rows : c.T, k});
   Value gate = c.weight("w_gate", {experts, n, k}), up = c.weight("w_up", {experts, n, k});
   Value offsets = c.input("offsets", {experts + 1}, i32(c)), tokenOf = gathered ? Value() : c.input("token_of", {rows}, i32(c));
+  if (c.flagOr("apart", false)) { // a launch of its own gathers, even if the product could
+    auto type = cast<RankedTensorType>(x.getType());
+    type = RankedTensorType::get({rows, k}, type.getElementType(), type.getEncoding());
+    Value dest = kernel::EmptyOp::create(c.b, c.loc, type);
+    x = kernel::GatherOp::create(c.b, c.loc, type, x, tokenOf, dest, unbound, unscheduled, c.b.getStringAttr(c.site().getValue() + ".gather"));
+    tokenOf = {};
+  }
   Value out = c.outputRows({rows, n});
   c.result("out", kernel::GroupedGatedGemmOp::create(c.b, c.loc, out.getType(), x, gate, up, offsets, tokenOf, out,
                                                      TypeAttr::get(c.elem("via")), unbound, unscheduled, c.site()));

@@ -1,5 +1,6 @@
 // What the cost model chooses for the products of DeepSeek-V3.
 #include "codegen/sm90/gemm/GemmSchedule.h"
+#include "codegen/sm90/gemm/Int4Schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -40,6 +41,37 @@ TEST(GemmSchedule, NoClusterWaitsForAnother) {
         int64_t items = (n + s.bm() - 1) / s.bm() * ((rows + s.tokens - 1) / s.tokens);
         EXPECT_TRUE(split == 1 || items <= gpu.clusters(split)) << n << " x " << k << ", " << rows << " rows: " << items << " clusters of " << split;
       }
+}
+
+/// What an H200 measured of int8: the schedules that won.
+TEST(GemmSchedule, Int8OfFewRows) {
+  // Pairs of 64 rows take tokens as M in small tiles with much under way, if their sums would have to be exchanged.
+  EXPECT_TRUE(takesRows(shape(64, 2048, 7168, 2, Operands::Int8)));
+  EXPECT_EQ(chooseRows(shape(64, 2048, 7168, 2, Operands::Int8)).stages, 12);
+  EXPECT_FALSE(takesRows(shape(64, 18432, 7168, 2, Operands::Int8)));
+  EXPECT_FALSE(takesRows(shape(63, 2048, 7168, 2, Operands::Int8)));
+  // 3 rounds of 192 columns and not 2 of 144 tiles that 132 multiprocessors do not share evenly.
+  RowsSchedule pair = chooseRows(shape(128, 18432, 7168, 2, Operands::Int8));
+  EXPECT_EQ(pair.warpgroups, 1);
+  EXPECT_EQ(pair.bn, 192);
+  // No stages of the next item where K is short; no long queue where one round fills the device.
+  for (int64_t rows : {1, 8, 32, 64})
+    EXPECT_EQ(chooseCols(shape(rows, 32768, 512, 1, Operands::Int8), 1, 256).stages, 4) << rows;
+  EXPECT_EQ(chooseCols(shape(64, 7168, 16384, 1, Operands::Int8), 1, 256).stages, 8);
+  EXPECT_EQ(chooseCols(shape(64, 4096, 7168, 1, Operands::Int8), 1, 256).stages, 13);
+}
+
+/// One row's few items of int4 pairs, scaled per group: a weight a block. Not where a sum over K can be cut instead, nor for more rows.
+TEST(GemmSchedule, Int4PairsApart) {
+  auto apart = [](int64_t rows, bool wGrouped) {
+    Int4Shape p;
+    static_cast<GemmShape &>(p) = shape(rows, 256, 7168, 2);
+    p.batch = 256, p.grouped = true, p.wide = p.wGrouped = p.promoted = wGrouped, p.freeSplit = !wGrouped;
+    return chooseInt4(p).apart;
+  };
+  EXPECT_EQ(apart(8, true), 1);
+  EXPECT_EQ(apart(8, false), 0);
+  EXPECT_EQ(apart(64, true), 0);
 }
 
 TEST(GemmSchedule, FitsSharedMemoryAndRegisters) {

@@ -30,7 +30,7 @@ struct Case {
   Stored stored = Stored::Bf16;
   std::string out = "bf16", via = "f32", phase = "decode";
   bool outCodes = false; ///< y as i8 with a scale per 128 channels
-  std::string tokenOf = ""; ///< ", %t", for rows that are not gathered
+  int64_t tokens = 0;    ///< rows of x, of which token_of picks; 0: rows of x are those of experts
 
   int64_t experts() const { return int64_t(rows.size()); }
   size_t weights() const { return gated ? 2 : 1; }
@@ -40,10 +40,11 @@ struct Case {
   /// Blocks of scales of a weight, and k that share one of x.
   int64_t blockRows() const { return int8() ? 1 : 128; }
   int64_t blockCols() const { return int8() ? k : 128; }
+  int64_t xRows() const { return tokens ? tokens : capacity; }
   int64_t xBlock() const { return stored == Stored::Int8 ? k : 128; }
   std::string x() const {
     std::string scheme = std::string("#dsv3.blocked<") + (int8() ? "i8" : "f8E4M3FN") + (stored == Stored::Int8 ? ", 1x?" : ", 1x128") + ", f32>";
-    return tensor({capacity, k}, "bf16", xCodes() ? scheme : "");
+    return tensor({xRows(), k}, "bf16", xCodes() ? scheme : "");
   }
   std::string w() const {
     return tensor({experts(), n, k}, "bf16", int8() ? "#dsv3.blocked<i8, 1x?, f32>" : codes() ? "#dsv3.blocked<f8E4M3FN, 128x128, f32>" : "");
@@ -54,10 +55,10 @@ struct Case {
   }
   std::string body() const {
     std::string y = tensor({capacity, n}, out, outCodes ? "#dsv3.blocked<i8, 1x128, f32>" : ""), types = x() + ", " + w() + (gated ? ", " + w() : "") + ", " + offsets();
-    if (!tokenOf.empty())
+    if (tokens)
       types += ", " + tensor({capacity}, "i32");
     return "%d = kernel.empty : " + y + "\n%y = kernel." + (gated ? "grouped_gated_gemm ins(%x, %w0, %w1, %o" : "grouped_gemm ins(%x, %w0, %o") +
-           tokenOf + " : " + types + ") outs(%d : " + y + ")" + (gated ? " via " + via : "") + " site \"s\"";
+           (tokens ? ", %t" : "") + " : " + types + ") outs(%d : " + y + ")" + (gated ? " via " + via : "") + " site \"s\"";
   }
   std::string attributes() const {
     return "phase = \"" + phase + "\", tokens = " + std::to_string(capacity) + " : i64, seqs = " + std::to_string(capacity) + " : i64";
@@ -118,22 +119,34 @@ private:
     std::vector<Bytes *> refs{&x.bytes};
     for (Bytes &part : parts)
       refs.push_back(&part);
-    refs.push_back(&offsets), refs.push_back(&y);
+    // Places behind the rows of experts hold no token.
+    Bytes tokenOf(size_t(c.capacity) * 4, uint8_t(0x7f));
+    for (int32_t r = 0; r < int32_t(total()); ++r) {
+      const int32_t token = int32_t(tokenOfRow(r));
+      std::memcpy(&tokenOf[size_t(r) * 4], &token, 4);
+    }
+    refs.push_back(&offsets);
+    if (c.tokens)
+      refs.push_back(&tokenOf);
+    refs.push_back(&y);
     run(refs);
   }
 
   size_t width() const { return c.out == "bf16" ? 2 : 4; }
   int64_t total() const { return std::accumulate(c.rows.begin(), c.rows.end(), int64_t(0)); }
 
+  int64_t tokenOfRow(int64_t row) const { return c.tokens ? (row * 37 + 5) % c.tokens : row; }
+  int64_t usedRows() const { return c.tokens ? c.tokens : total(); } ///< of x
+
   /// Rows of no expert hold NaN.
   void drawRows() {
-    x = (c.int8() ? randomI8 : c.xCodes() ? randomE4m3 : randomBf16)(c.capacity * c.k, 1);
+    x = (c.int8() ? randomI8 : c.xCodes() ? randomE4m3 : randomBf16)(c.xRows() * c.k, 1);
     size_t row = size_t(c.k) * (c.xCodes() ? 1 : 2);
-    std::fill(x.bytes.begin() + int64_t(row) * total(), x.bytes.end(), uint8_t(0xff));
+    std::fill(x.bytes.begin() + int64_t(row) * usedRows(), x.bytes.end(), uint8_t(0xff));
     if (!c.xCodes())
       return;
-    for (int64_t i = 0; i < c.capacity * xAcross(); ++i)
-      xScales.push_back(i / xAcross() >= total() ? std::nanf("") : 0.01f * float(1 + i * 31 % 17));
+    for (int64_t i = 0; i < c.xRows() * xAcross(); ++i)
+      xScales.push_back(i / xAcross() >= usedRows() ? std::nanf("") : 0.01f * float(1 + i * 31 % 17));
     x.bytes.resize(llvm::alignTo(x.bytes.size(), 256)); // parts of a value
     auto *raw = reinterpret_cast<const uint8_t *>(xScales.data());
     x.bytes.insert(x.bytes.end(), raw, raw + xScales.size() * 4);
@@ -156,6 +169,7 @@ private:
   double expected(int64_t e, int64_t row, int64_t n, double &size) const {
     double product[2] = {0, 0};
     size = 0;
+    row = tokenOfRow(row);
     for (size_t i = 0; i < w.size(); ++i)
       for (int64_t k = 0; k < c.k; ++k) {
         double term = double(x.values[size_t(row * c.k + k)]) * (c.xCodes() ? double(xScales[size_t(row * xAcross() + k / c.xBlock())]) : 1) *
@@ -328,10 +342,36 @@ TEST(GroupedGemm, EveryRowTile) {
   }
 }
 
+/// Rows that producers pick: few and many of an expert, an edge of K, K shared by a cluster, codes as the result.
+TEST(GroupedGemm, GathersRows) {
+  for (uint64_t seed : {0, 1, 2, 3})
+    Product({.rows = {7, 0, 18, 5}, .capacity = 40, .n = 136, .k = 192, .gated = true, .tokens = 11}).check(seed, 2);
+  Product({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 256, .gated = true, .stored = Stored::Fp8Weights, .tokens = 6}).check(1, 2);
+  for (bool codes : {false, true}) {
+    Case c{.rows = {3, 0, 150, 1}, .capacity = 170, .n = 256, .k = 272, .gated = true, .stored = Stored::Int8, .outCodes = codes, .tokens = 60};
+    Product rows(c, {}, "sm90.grouped_gated_gemm_rows");
+    rows.check(1, 2);
+    for (int64_t tokens : {8, 64, 160}) {
+      Product cols(c, {{"warpgroups", 2}, {"tokens", tokens}, {"bk", 128}, {"stages", 3}, {"row_tiles", 170 / tokens + 4}}, "sm90.grouped_gated_gemm");
+      cols.check(2, 3);
+      EXPECT_EQ(cols.y, rows.y) << tokens;
+    }
+  }
+  Case c{.rows = {1, 0, 2, 1}, .capacity = 8, .n = 128, .k = 1024, .gated = true, .stored = Stored::Int8, .tokens = 3};
+  Product(c, {{"warpgroups", 2}, {"tokens", 8}, {"bk", 128}, {"stages", 3}, {"split", 2}}, "sm90.grouped_gated_gemm").check(1, 4);
+}
+
+TEST(GroupedGemm, MutantsOfGatheringAreReported) {
+  Case c{.rows = {3, 0, 20}, .capacity = 40, .n = 128, .k = 640, .gated = true, .stored = Stored::Int8, .tokens = 9};
+  Product(c, {{"stages", 3}}, "sm90.grouped_gated_gemm").expectMutantsReported(7);
+  Product(c, {{"stages", 3}}, "sm90.grouped_gated_gemm_rows").expectMutantsReported(7);
+}
+
 TEST(GroupedGemm, ReadsGatheredRows) {
-  Case c{.rows = {8}, .capacity = 8, .n = 64, .k = 64, .gated = true, .tokenOf = ", %t"};
+  Case c{.rows = {8}, .capacity = 8, .n = 64, .k = 128, .gated = true, .stored = Stored::Fp8, .tokens = 8};
   EXPECT_EQ(LaunchKernel::whyIllegal(c.args(), c.body(), c.attributes()),
-            "rows of x are picked by token_of, and this kernel reads gathered rows (--dsv3-expand-experts gathers them)");
+            "rows of x are picked by token_of and have a scale per 128 channels, and this kernel reads gathered rows (--dsv3-expand-experts gathers "
+            "them)");
 }
 
 TEST(GroupedGemm, CountsTheWeightsOfExpertsWithRows) {
@@ -344,9 +384,9 @@ TEST(GroupedGemm, CountsTheWeightsOfExpertsWithRows) {
 }
 
 /// Shapes of DeepSeek-V3 through ptxas: no spill, no serialised wgmma, and the shared memory that the launch asks for.
-static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bool gated, Stored stored, bool outCodes = false) {
+static void assemble(int64_t experts, int64_t capacity, int64_t n, int64_t k, bool gated, Stored stored, bool outCodes = false, int64_t tokens = 0) {
   Case c{.rows = std::vector<int64_t>(size_t(experts)), .capacity = capacity, .n = n, .k = k, .gated = gated, .stored = stored};
-  c.outCodes = outCodes;
+  c.outCodes = outCodes, c.tokens = tokens;
   c.phase = capacity > 2048 ? "prefill" : "decode";
   auto kernel = c.compile();
   ASSERT_TRUE(kernel);
@@ -364,6 +404,17 @@ TEST(GroupedCode, GateUp) {
       assemble(32, capacity, 2048, 7168, /*gated=*/true, stored);
   for (int64_t capacity : {8, 512, 4096})
     assemble(32, capacity, 2048, 7168, /*gated=*/true, Stored::Int8, /*outCodes=*/true);
+}
+
+/// Registers of producers that gather, as well.
+TEST(GroupedCode, Gathering) {
+  for (int64_t capacity : {1, 8, 256, 1024, 4096}) {
+    for (Stored stored : {Stored::Bf16, Stored::Fp8Weights})
+      assemble(32, capacity, 2048, 7168, /*gated=*/true, stored, /*outCodes=*/false, capacity);
+    for (bool codes : {false, true})
+      assemble(32, capacity, 2048, 7168, /*gated=*/true, Stored::Int8, codes, capacity);
+  }
+  assemble(256, 32768, 256, 7168, /*gated=*/true, Stored::Int8, /*outCodes=*/true, 4096);
 }
 
 TEST(GroupedCode, Down) {

@@ -29,6 +29,7 @@ struct Int4Case {
   bool zeros = false; ///< of the weights
   bool codes = false; ///< y as codes of `elem`, a scale per row and 128 columns
   std::string elem = "i8"; ///< of codes, or "f8E4M3FN"
+  int64_t tokens = 0;      ///< rows of x, of which token_of picks those of experts; 0: x has them in order
 
   int64_t stack() const { return int64_t(rows.size()); }
   int64_t weights() const { return gated ? 2 : 1; }
@@ -36,16 +37,18 @@ struct Int4Case {
   bool e4m3() const { return elem != "i8"; }
   bool wGrouped() const { return w != "1x?"; }
   bool xGrouped() const { return x == "1x128"; }
-  std::string xType() const { return tensor({capacity, k}, "bf16", wide() ? "" : elem + ", " + x + ", f32"); }
+  int64_t xRows() const { return tokens ? tokens : capacity; }
+  std::string xType() const { return tensor({xRows(), k}, "bf16", wide() ? "" : elem + ", " + x + ", f32"); }
   std::string wType() const { return tensor(experts ? std::vector<int64_t>{stack(), n, k} : std::vector<int64_t>{n, k}, "bf16", "i4, " + w + ", f32" + (zeros ? ", zero i8" : "")); }
   std::string args() const {
-    return "%x: " + xType() + ", %w0: " + wType() + (gated ? ", %w1: " + wType() : "") + (experts ? ", %o: " + tensor({stack() + 1}, "i32") : "");
+    return "%x: " + xType() + ", %w0: " + wType() + (gated ? ", %w1: " + wType() : "") + (experts ? ", %o: " + tensor({stack() + 1}, "i32") : "") +
+           (tokens ? ", %t: " + tensor({capacity}, "i32") : "");
   }
   std::string body() const {
     std::string y = tensor({capacity, n}, out, codes ? elem + ", 1x128, f32" : "");
     return "%d = kernel.empty : " + y + "\n%y = kernel." + (experts ? "grouped_" : "") + (gated ? "gated_" : "") + "gemm ins(%x, %w0" + (gated ? ", %w1" : "") +
-           (experts ? ", %o" : "") + " : " + xType() + ", " + wType() + (gated ? ", " + wType() : "") + (experts ? ", " + tensor({stack() + 1}, "i32") : "") +
-           ") outs(%d : " + y + ")" + (gated ? " via " + via : "") + " site \"s\"";
+           (experts ? ", %o" : "") + (tokens ? ", %t" : "") + " : " + xType() + ", " + wType() + (gated ? ", " + wType() : "") +
+           (experts ? ", " + tensor({stack() + 1}, "i32") : "") + (tokens ? ", " + tensor({capacity}, "i32") : "") + ") outs(%d : " + y + ")" + (gated ? " via " + via : "") + " site \"s\"";
   }
   std::string attributes() const {
     return std::string("phase = \"") + (capacity > 256 ? "prefill" : "decode") + "\", tokens = " + std::to_string(capacity) + " : i64, seqs = " +
@@ -64,11 +67,11 @@ public:
       : c(c), kernel(c.compile(force)), total(std::accumulate(c.rows.begin(), c.rows.end(), int64_t(0))), across((c.k + 127) / 128) {
     std::mt19937 random(7);
     auto integer = [&](int low, int high) { return int8_t(low + int(random() % unsigned(high - low + 1))); };
-    for (int64_t i = 0; i < c.capacity * c.k; ++i)
+    for (int64_t i = 0; i < c.xRows() * c.k; ++i)
       x.push_back(c.wide()   ? bf16ToFloat(floatToBf16(float(integer(-127, 127)) / 32))
                   : c.e4m3() ? e4m3ToFloat(uint8_t(integer(0, 0x7e) | (random() & 0x80)))
                              : float(integer(-127, 127)));
-    for (int64_t i = 0; i < c.capacity * across; ++i)
+    for (int64_t i = 0; i < c.xRows() * across; ++i)
       xScales.push_back(0.01f * float(1 + i * 31 % 17));
     for (int64_t i = 0; i < c.weights(); ++i) {
       codes.emplace_back(), scales.emplace_back();
@@ -102,6 +105,13 @@ public:
       refs.push_back(&part);
     if (c.experts)
       refs.push_back(&offsets);
+    Bytes tokenOf(size_t(c.capacity) * 4, uint8_t(0x7f)); // behind the rows of experts: no token
+    for (int32_t r = 0; r < int32_t(total); ++r) {
+      const int32_t token = int32_t(tokenOfRow(r));
+      std::memcpy(&tokenOf[size_t(r) * 4], &token, 4);
+    }
+    if (c.tokens)
+      refs.push_back(&tokenOf);
     refs.push_back(&y);
     if (!mutant)
       return kernel->run(refs, {total}, seed, ctas);
@@ -158,6 +168,7 @@ public:
   std::unique_ptr<LaunchKernel> kernel;
 
 private:
+  int64_t tokenOfRow(int64_t row) const { return c.tokens ? (row * 37 + 5) % c.tokens : row; }
   int64_t scalesAt() const { return int64_t(llvm::alignTo(uint64_t(c.capacity * c.n), 256)); }
   int64_t width() const { return c.out == "bf16" ? 2 : 4; }
   int64_t rowOf(llvm::ArrayRef<int64_t> at) const { return at.size() == 3 ? at[0] * c.n + at[1] : at[0]; }
@@ -173,7 +184,7 @@ private:
   Bytes rowBytes() const {
     Bytes bytes;
     for (size_t i = 0; i < x.size(); ++i) {
-      bool nobody = int64_t(i) >= total * c.k;
+      bool nobody = int64_t(i) >= (c.tokens ? c.tokens : total) * c.k;
       uint16_t wide = nobody ? 0xffff : floatToBf16(x[i]);
       bytes.push_back(c.wide() ? uint8_t(wide) : nobody ? (c.e4m3() ? 0x7f : 0x80) : c.e4m3() ? floatToE4m3(x[i]) : uint8_t(int8_t(x[i])));
       if (c.wide())
@@ -183,13 +194,14 @@ private:
       return bytes;
     bytes.resize(llvm::alignTo(bytes.size(), 256)); // parts of a value
     auto *raw = reinterpret_cast<const uint8_t *>(xScales.data());
-    bytes.insert(bytes.end(), raw, raw + size_t(c.capacity * (c.xGrouped() ? across : 1)) * 4);
+    bytes.insert(bytes.end(), raw, raw + size_t(c.xRows() * (c.xGrouped() ? across : 1)) * 4);
     return bytes;
   }
 
   /// quantizedLinear of the reference, in f32; `size` bounds the error of another order of roundings.
   float expected(int64_t w, int64_t row, double &size) const {
     float product[2] = {0, 0};
+    row = tokenOfRow(row);
     for (int64_t i = 0; i < c.weights(); ++i)
       for (int64_t from = 0, to; from < c.k; from = to) {
         to = c.wGrouped() || c.xGrouped() ? std::min(c.k, from + 128) : c.k;

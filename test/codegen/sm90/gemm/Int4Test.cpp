@@ -64,6 +64,35 @@ TEST(Int4, EverySchedule) {
   check(c, false, {{"bk", 256}, {"warpgroups", 2}, {"tokens", 8}, {"stages", 3}, {"row_tiles", 8}}, 3, 2);
 }
 
+/// Rows that producers pick, of each kind of x.
+TEST(Int4, GathersRows) {
+  Int4Case c{.rows = {3, 0, 18}, .capacity = 24, .n = 136, .k = 528, .gated = true, .out = "bf16", .tokens = 7};
+  for (uint64_t seed : {0, 1, 2, 3})
+    check(c, false, {}, seed, 2);
+  check(c, false, {{"warpgroups", 2}, {"tokens", 32}, {"bk", 128}, {"stages", 3}, {"row_tiles", 4}, {"split", 1}}, 2, 2);
+  c.w = "1x128", c.x = "", c.k = 512;
+  check(c, false, {}, 1, 2);
+  check(c, false, {{"warpgroups", 1}, {"tokens", 8}, {"bk", 256}, {"stages", 3}, {"row_tiles", 8}, {"split", 2}, {"apart", 1}}, 2, 2);
+  c.x = "1x128";
+  EXPECT_EQ(LaunchKernel::whyIllegal(c.args(), c.body(), c.attributes()),
+            "rows of x are picked by token_of and have a scale per 128 channels, and this kernel reads gathered rows (--dsv3-expand-experts gathers "
+            "them)");
+}
+
+/// Gate and up by a block of a cluster each: the sums are the same, and meet in distributed shared memory.
+TEST(Int4, PairsApart) {
+  const SmallVector<std::pair<StringRef, int64_t>> apart{{"warpgroups", 1}, {"tokens", 8}, {"bk", 256}, {"stages", 3}, {"row_tiles", 8}, {"split", 2}, {"apart", 1}};
+  Int4Case c{.rows = {3, 0, 18}, .capacity = 24, .n = 136, .k = 512, .gated = true, .w = "1x128", .x = ""};
+  for (uint64_t seed : {0, 1, 2, 3})
+    check(c, false, apart, seed, 4);
+  c.zeros = true;
+  check(c, false, apart, 1, 2);
+  check({.rows = {3, 0, 18}, .capacity = 24, .n = 192, .k = 512, .gated = true, .w = "1x128", .x = "1x128", .out = "bf16"}, false, apart, 3, 2);
+  check({.rows = {1}, .capacity = 1, .n = 192, .k = 1024, .gated = true, .w = "1x128", .out = "bf16"}, false, apart, 3, 2);
+  c = {.rows = {2, 1}, .capacity = 3, .n = 128, .k = 2048, .gated = true, .w = "1x128", .x = ""};
+  check(c, false, {{"warpgroups", 1}, {"tokens", 8}, {"bk", 1024}, {"stages", 3}, {"split", 2}, {"apart", 1}}, 1, 2);
+}
+
 /// Sums that leave no registers for scales of all columns are scaled and stored in pieces.
 TEST(Int4, ManyTokensInPieces) {
   Int4Case c{.rows = {290}, .capacity = 300, .n = 136, .k = 256, .experts = false, .out = "bf16"};
@@ -93,6 +122,10 @@ TEST(Int4, MutantsAreReported) {
   Int4Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(7);
   c.codes = true, c.out = "bf16";
   Int4Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(7);
+  c = {.rows = {5, 0, 18}, .capacity = 40, .n = 128, .k = 1024, .gated = true, .tokens = 9};
+  Int4Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(5);
+  c = {.rows = {5, 0, 18}, .capacity = 40, .n = 128, .k = 256, .gated = true, .w = "1x128", .x = "", .out = "bf16"};
+  Int4Product(c, {{"warpgroups", 1}, {"tokens", 8}, {"bk", 128}, {"stages", 3}, {"row_tiles", 8}, {"split", 2}, {"apart", 1}}).expectMutantsReported(2);
   c = {.rows = {5, 0, 18}, .capacity = 40, .n = 128, .k = 1024, .w = "1x128", .x = "1x128"};
   Int4Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 256}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(3);
 }
@@ -112,6 +145,7 @@ TEST(Int4Code, Experts) {
       assemble({.rows = std::vector<int64_t>(32), .capacity = capacity, .n = 2048, .k = 7168, .gated = true, .w = w, .out = "bf16"});
       assemble({.rows = std::vector<int64_t>(32), .capacity = capacity, .n = 2048, .k = 7168, .gated = true, .w = w, .out = "bf16", .codes = true});
       assemble({.rows = std::vector<int64_t>(32), .capacity = capacity, .n = 7168, .k = 2048, .w = w, .x = "1x128", .out = "bf16"});
+      assemble({.rows = std::vector<int64_t>(32), .capacity = capacity, .n = 2048, .k = 7168, .gated = true, .w = w, .x = "", .out = "bf16"});
     }
 }
 
