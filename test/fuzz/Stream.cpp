@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       stops.push_back(stop);
   std::vector<int32_t> ids = idsOf(rest);
 
-  ChatOutput::Options options{ReasoningStart(flags / 4 % 3), ToolFormat(flags / 16 % 3), "id"};
+  ChatOutput::Options options{ReasoningStart(flags / 4 % 3), ToolFormat(flags / 16 % 3), "id", bool(flags & 64), bool(flags & 32)};
   StreamDecoder decoder(tokenizer(), flags & 128);
   StopMatcher matcher = *StopMatcher::create(stops);
   ChatOutput output(options), whole(options);

@@ -183,12 +183,12 @@ TEST(Reasoning, StartsWhereThePromptLeavesIt) {
 TEST(ChatOutput, SurvivesRandomMixturesOfMarkers) {
   std::mt19937 random(9);
   const std::vector<std::string> parts = {kBegin, kEnd, kCall, kCallEnd, kSep, "\n```json\n", "\n```", "```", "<think>", "</think>",
-                                          "f", "{}", "ü", " ", "\n", "<", "function"};
+                                          "f", "{}", "ü", " ", "\n", "<", "function", "[", "}", "\"", "\\"};
   for (int round = 0; round < 3000; ++round) {
     std::string text;
     for (int n = random() % 20; n > 0; --n)
       text += parts[random() % parts.size()];
-    ChatOutput::Options options{ReasoningStart(round % 3), ToolFormat(random() % 3), ""};
+    ChatOutput::Options options{ReasoningStart(round % 3), ToolFormat(random() % 3), "", round % 4 == 0};
     ASSERT_EQ(parse(text, options, &random), parse(text, options)) << text;
   }
 }
