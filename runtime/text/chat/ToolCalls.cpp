@@ -164,7 +164,9 @@ void ToolCallParser::forcedArguments(std::string_view &text, Piece &piece) {
 }
 
 void ToolCallParser::giveUp(Piece &piece) {
-  piece.content += std::exchange(raw, {});
+  if (!forced)
+    piece.content += raw;
+  raw.clear();
   state = State::Content;
 }
 

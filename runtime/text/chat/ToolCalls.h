@@ -56,7 +56,7 @@ public:
   };
 
   /// `idSeed` is unique to the answer (request and choice): ids of calls are derived from it. `forced`: a guide sees to it that the
-  /// answer is calls and nothing else. Then a marker in a string of the arguments is text, and white space around calls is dropped.
+  /// answer is calls and nothing else. Then a marker in a string of the arguments is text, and what is around calls, white space, is dropped.
   ToolCallParser(ToolFormat format, std::string idSeed, bool forced = false);
 
   /// Takes valid UTF-8 and returns what is certain.
