@@ -67,6 +67,9 @@ Result<Value> integerArithmetic(const std::string &op, int64_t a, int64_t b) {
 
 } // namespace
 
+/// Freeing, comparing and printing a value recurse as deep as it is nested. JSON of a request is at most 100 deep.
+constexpr int kDeepest = 200;
+
 /// What a value costs to make and to copy.
 static size_t costOf(const Value &value) { return value.asText() ? value.asText()->size() / 64 : value.asList() ? value.asList()->size() / 4 : 0; }
 
@@ -74,6 +77,8 @@ Value Evaluator::evaluate(const Expr &expr) {
   if (!spend(expr.offset, 1))
     return Value();
   Value value = evaluateKind(expr);
+  if (value.depth() > kDeepest)
+    fail(ExitCode::DoesNotFit, expr.offset, "expected lists and dicts nested at most " + std::to_string(kDeepest) + " deep, got more");
   return spend(expr.offset, costOf(value)) ? value : Value();
 }
 
@@ -264,6 +269,9 @@ Value Evaluator::evaluateNamespace(const Expr &expr, Arguments arguments) {
   }
   for (auto &[name, value] : arguments.named)
     members.set(name, std::move(value));
+  for (const auto &[name, value] : members.entries())
+    if (value.holdsNamespace())
+      fail(ExitCode::Unsupported, expr.offset, "a namespace as '" + name + "' of a namespace");
   return Value::makeNamespace(std::move(members));
 }
 

@@ -168,7 +168,10 @@ void Evaluator::executeSet(const Stmt &stmt) {
     auto found = scope->find(name);
     if (found == scope->end())
       continue;
-    if (Dict *ns = found->second.asNamespace())
+    Dict *ns = found->second.asNamespace();
+    if (ns && value.holdsNamespace())
+      fail(ExitCode::Unsupported, stmt.offset, "a namespace as '" + name + "." + stmt.attribute + "'");
+    else if (ns)
       ns->set(stmt.attribute, std::move(value));
     else
       fail(ExitCode::BadCheckpoint, stmt.offset,

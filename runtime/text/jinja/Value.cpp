@@ -24,14 +24,49 @@ void Dict::set(const std::string &key, Value value) {
 
 void Dict::append(std::string key, Value value) { items.emplace_back(std::move(key), std::move(value)); }
 
+template <typename T> void Value::Container<T>::note(const Value &element) {
+  depth = std::max(depth, element.depth() + 1);
+  holdsNamespace = holdsNamespace || element.holdsNamespace();
+}
+
+Value::Value(List l) {
+  auto list = std::make_shared<Container<List>>(Container<List>{std::move(l)});
+  for (const Value &element : list->items)
+    list->note(element);
+  data = ListPtr(std::move(list));
+}
+
+Value::Value(Dict d) {
+  auto dict = std::make_shared<Container<Dict>>(Container<Dict>{std::move(d)});
+  for (const auto &[key, value] : dict->items.entries())
+    dict->note(value);
+  data = DictPtr(std::move(dict));
+}
+
 const List *Value::asList() const {
   const ListPtr *p = std::get_if<ListPtr>(&data);
-  return p ? p->get() : nullptr;
+  return p ? &(*p)->items : nullptr;
 }
 
 const Dict *Value::asDict() const {
   const DictPtr *p = std::get_if<DictPtr>(&data);
-  return p ? p->get() : nullptr;
+  return p ? &(*p)->items : nullptr;
+}
+
+int Value::depth() const {
+  if (const ListPtr *p = std::get_if<ListPtr>(&data))
+    return (*p)->depth;
+  if (const DictPtr *p = std::get_if<DictPtr>(&data))
+    return (*p)->depth;
+  return 0;
+}
+
+bool Value::holdsNamespace() const {
+  if (const ListPtr *p = std::get_if<ListPtr>(&data))
+    return (*p)->holdsNamespace;
+  if (const DictPtr *p = std::get_if<DictPtr>(&data))
+    return (*p)->holdsNamespace;
+  return asNamespace() != nullptr;
 }
 
 Dict *Value::asNamespace() const {

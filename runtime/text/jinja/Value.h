@@ -38,8 +38,6 @@ public:
     std::string name; ///< what was looked up, for messages
   };
   struct None {};
-  using ListPtr = std::shared_ptr<const List>;
-  using DictPtr = std::shared_ptr<const Dict>;
   using NamespacePtr = std::shared_ptr<Dict>;
 
   Value() : data(Undefined{}) {}
@@ -47,8 +45,8 @@ public:
   Value(int64_t i) : data(i) {}
   Value(double d) : data(d) {}
   Value(Text t) : data(std::move(t)) {}
-  Value(List l) : data(std::make_shared<const List>(std::move(l))) {}
-  Value(Dict d) : data(std::make_shared<const Dict>(std::move(d))) {}
+  Value(List l);
+  Value(Dict d);
   Value(const char *) = delete; // would become a bool; say Text and whether it is trusted
 
   static Value none() { return Value(Storage(None{})); }
@@ -67,6 +65,11 @@ public:
   const Dict *asDict() const;
   Dict *asNamespace() const; ///< shared, so constness of the handle does not matter
 
+  /// Levels of lists and dicts: 0 of a scalar or a namespace, 1 of a list of scalars. What walks a value recurses this deep.
+  int depth() const;
+  /// It is a namespace, or one is inside. Assigned to a namespace it could make a circle, which nobody would free.
+  bool holdsNamespace() const;
+
   /// The number behind a bool, int or float; false when it is none of them.
   bool toNumber(double &number) const;
 
@@ -77,6 +80,16 @@ public:
   bool truthy() const;
 
 private:
+  /// A list or dict, and what is known of it since it was made.
+  template <typename T> struct Container {
+    T items;
+    int depth = 1;
+    bool holdsNamespace = false;
+
+    void note(const Value &element);
+  };
+  using ListPtr = std::shared_ptr<const Container<List>>;
+  using DictPtr = std::shared_ptr<const Container<Dict>>;
   using Storage = std::variant<Undefined, None, bool, int64_t, double, Text, ListPtr, DictPtr,
                                NamespacePtr>;
   explicit Value(Storage s) : data(std::move(s)) {}
