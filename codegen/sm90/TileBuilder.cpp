@@ -9,7 +9,7 @@ namespace dsv3::codegen {
 using Form = tile::Form;
 
 TileBuilder::TileBuilder(OpBuilder &builder, Location loc)
-    : b(loc, builder), f32(b.getF32Type()), bf16(b.getBF16Type()), f8(b.getType<Float8E4M3FNType>()), i32(b.getI32Type()), i8(b.getI8Type()),
+    : b(loc, builder), f32(b.getF32Type()), bf16(b.getBF16Type()), f16(b.getF16Type()), f8(b.getType<Float8E4M3FNType>()), i32(b.getI32Type()), i8(b.getI8Type()),
       i4(b.getIntegerType(4)), i1(b.getI1Type()), scalars(LLVM::LLVMPointerType::get(b.getContext(), 1)) {}
 
 //===-- Types -------------------------------------------------------------===//

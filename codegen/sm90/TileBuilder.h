@@ -41,7 +41,7 @@ public:
   TileBuilder(mlir::OpBuilder &builder, mlir::Location loc);
 
   mlir::ImplicitLocOpBuilder b; ///< for ops without a short form here
-  const Type f32, bf16, f8, i32, i8, i4, i1, scalars; ///< `scalars`: the type of a kernel's first parameter
+  const Type f32, bf16, f16, f8, i32, i8, i4, i1, scalars; ///< `scalars`: the type of a kernel's first parameter
 
   //===-- Types -----------------------------------------------------------===//
 

@@ -143,9 +143,9 @@ LogicalResult ExpandOp::verify() {
   bool four = a.isInteger(4) && b.isInteger(8) && kindOf(from) == FragKind::OpA4 && kindOf(to) == FragKind::OpA;
   bool looked = a.isInteger(4) && isa<Float8E4M3FNType>(b) && kindOf(from) == FragKind::OpA4T && kindOf(to) == FragKind::OpA;
   bool pairs = a.isInteger(4) && b.isBF16() && kindOf(from) == FragKind::Acc4 && kindOf(to) == FragKind::Acc;
-  bool eight = isa<Float8E4M3FNType, Float8E5M2Type>(a) && b.isBF16() && kindOf(from) == FragKind::Acc && kindOf(to) == FragKind::Acc;
+  bool eight = isa<Float8E4M3FNType, Float8E5M2Type>(a) && (b.isBF16() || b.isF16()) && kindOf(from) == FragKind::Acc && kindOf(to) == FragKind::Acc;
   if ((!four && !looked && !pairs && !eight) || from.getShape() != to.getShape())
-    return emitOpError() << "T35: expected i4 opA4 to i8 opA, i4 opA4t to f8E4M3FN opA, i4 acc4 to bf16 acc, or f8E4M3FN or f8E5M2 acc to bf16 acc, of one shape, got " << from << " to " << to;
+    return emitOpError() << "T35: expected i4 opA4 to i8 opA, i4 opA4t to f8E4M3FN opA, i4 acc4 to bf16 acc, or f8E4M3FN or f8E5M2 acc to bf16 or f16 acc, of one shape, got " << from << " to " << to;
   RankedTensorType zero = getZero() ? tensor(getZero()) : RankedTensorType();
   if (zero && (!pairs || kindOf(zero) != FragKind::Row || !zero.getElementType().isF32()))
     return emitOpError() << "T35: expected f32 row to take from i4 acc4, got " << zero << " from " << from;

@@ -79,7 +79,8 @@ def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
   let summary = "Packed weights to a register operand";
   let description = [{
     T35. i4 `opA4` -> i8 `opA`: 16 times the value (the 1/16 belongs in a scale). i4 `opA4t` -> f8E4M3FN `opA`, i4 `acc4` -> bf16
-    `acc`, and f8E4M3FN or f8E5M2 `acc` -> bf16 `acc`: the value, exactly. `less %z` (i4 to bf16): less a whole number per row, -16 to 16.
+    `acc`, and f8E4M3FN or f8E5M2 `acc` -> bf16 or f16 `acc`: the value, exactly. `less %z` (i4 to bf16): less a whole number per
+    row, -16 to 16.
   }];
   let arguments = (ins Tile_Frag:$source, Optional<Tile_Frag>:$zero);
   let results = (outs Tile_Frag:$result);

@@ -21,6 +21,9 @@ Regs KernelLowering::unpacked(Value fragment) {
     if (frag.element.isBF16()) {
       auto [low, high] = ptx.unpackBf16(word);
       out.append({low, high});
+    } else if (frag.element.isF16()) {
+      auto [low, high] = ptx.unpackF16(word);
+      out.append({low, high});
     } else if (isa<Float8E4M3FNType>(frag.element)) {
       for (Value v : ptx.unpackE4m3(word))
         out.push_back(v);
@@ -45,6 +48,8 @@ Regs KernelLowering::packed(const FragmentRegs &frag, ValueRange elements) {
     ArrayRef<Value> group = ArrayRef<Value>(all).slice(i, frag.perWord());
     if (frag.element.isBF16()) {
       out.push_back(ptx.packBf16(group[0], group[1]));
+    } else if (frag.element.isF16()) {
+      out.push_back(ptx.packF16(group[0], group[1]));
     } else if (isa<Float8E4M3FNType>(frag.element)) {
       out.push_back(ptx.packE4m3(group));
     } else {
@@ -268,7 +273,8 @@ LogicalResult KernelLowering::lowerExpand(tile::ExpandOp op) {
   const bool looked = from.element.isInteger(4) && from.map.kind() == tile::FragKind::OpA4T;
   const bool pairs = from.element.isInteger(4) && from.map.kind() == tile::FragKind::Acc4;
   const bool wide = isa<Float8E5M2Type>(from.element); // of exponent
-  const bool bytes = (wide || isa<Float8E4M3FNType>(from.element)) && to.element.isBF16() && from.map.kind() == tile::FragKind::Acc;
+  const bool half = to.element.isF16();
+  const bool bytes = (wide || isa<Float8E4M3FNType>(from.element)) && (half || to.element.isBF16()) && from.map.kind() == tile::FragKind::Acc;
   if (!nibbles && !looked && !pairs && !bytes)
     return op.emitOpError("T35: expected i4 in opA4, opA4t or acc4, or f8E4M3FN or f8E5M2 in acc");
   std::array<Value, 2> bias{ptx.i32(0x43084308), ptx.i32(0x43084308)}; // 136 twice, of a row and the one 8 below
@@ -280,6 +286,8 @@ LogicalResult KernelLowering::lowerExpand(tile::ExpandOp op) {
   for (Value word : words) {
     if (pairs)
       llvm::append_range(out, ptx.expandI4ToBf16(word, bias));
+    else if (half)
+      llvm::append_range(out, wide ? ptx.expandE5m2ToF16(word) : ptx.expandE4m3ToF16(word));
     else
       llvm::append_range(out, nibbles ? ptx.expandI4(word) : looked ? ptx.expandI4ToE4m3(word) : wide ? ptx.expandE5m2(word) : ptx.expandE4m3(word));
   }

@@ -295,8 +295,11 @@ LogicalResult KernelLowering::lowerWrite(tile::WriteOp op) {
 /// Rows l / 4 and l / 4 + 8 of a lane are neighbours of the tensor's last dim.
 LogicalResult KernelLowering::writePaired(tile::WriteOp op, const FragmentRegs &frag) {
   const Regs words = values.lookup(op.getValue());
-  Value column = ptx.add(ptx.mul(ptx.shr(thread, 5), 16), ptx.mul(ptx.bitAnd(ptx.shr(thread, 2), 7), 2));
-  GlobalWindow w = openWindow(op.getDest(), op.getMixedCoords(), op.getRows(), {}, ptx.mul(ptx.bitAnd(thread, 3), 2), column);
+  Value column = ptx.add(ptx.mul(ptx.shr(thread, 5), 16), ptx.mul(ptx.bitAnd(ptx.shr(thread, 2), 7), 2)), row0 = ptx.mul(ptx.bitAnd(thread, 3), 2);
+  // Or LLVM adds them to the pointers in front of the loop over items, in whose body there are no registers for the sums.
+  Value places[] = {column, row0};
+  ptx.pin(places);
+  GlobalWindow w = openWindow(op.getDest(), op.getMixedCoords(), op.getRows(), {}, places[1], places[0]);
   for (int64_t j = 0; j < frag.map.shape()[1] / 8; ++j)
     for (int64_t i = 0; i < 2; ++i) {
       Regs pair;

@@ -281,33 +281,50 @@ LogicalResult KernelLowering::lowerStore(tile::StoreOp op) {
   if (failed(accessByMatrix(address, buf, frag, op.getTrans(), words, /*store=*/true)) &&
       failed(accessByVector(op, address, buf, frag, op.getTrans(), words, /*store=*/true)))
     return failure();
-  if (readByHardware(op.getDest()))
+  if (readByHardware(op.getDest()) && !storesMore(op))
     ptx.fenceProxyAsync();
   return success();
 }
 
-/// The op or ring that a buffer is part of; null when it cannot be seen from here.
-static Attribute rootRing(Value buf, Operation *&alloc) {
-  while (auto view = buf.getDefiningOp<tile::ViewOp>())
-    buf = view.getSource();
-  if (Operation *def = buf.getDefiningOp()) {
-    if (isa<tile::AllocOp>(def))
-      alloc = def;
-    else if (isa<tile::WaitOp, tile::PeekOp>(def))
-      return tile::ringOf(def->getOperand(0).getType());
-  }
-  return {};
+/// Whether nothing but more of such stores follows, whose fence serves this one too.
+bool KernelLowering::storesMore(tile::StoreOp op) const {
+  Operation *after = op->getNextNode();
+  while (after && isMemoryEffectFree(after))
+    after = after->getNextNode();
+  auto store = dyn_cast_or_null<tile::StoreOp>(after);
+  return store && readByHardware(store.getDest());
 }
 
-bool KernelLowering::readByHardware(Value buf) const {
+namespace {
+/// What a buffer is part of: an `alloc`, or a numbered buffer of a ring; neither when it cannot be seen from here.
+struct Root {
   Operation *alloc = nullptr;
-  Attribute ring = rootRing(buf, alloc);
-  if (!ring && !alloc)
+  Attribute ring;
+  unsigned buffer = 0;
+
+  explicit Root(Value buf) {
+    while (auto view = buf.getDefiningOp<tile::ViewOp>())
+      buf = view.getSource();
+    Operation *def = buf.getDefiningOp();
+    if (def && isa<tile::AllocOp>(def)) {
+      alloc = def;
+    } else if (def && isa<tile::WaitOp, tile::PeekOp>(def)) {
+      ring = tile::ringOf(def->getOperand(0).getType());
+      buffer = cast<OpResult>(buf).getResultNumber();
+    }
+  }
+  bool known() const { return alloc || ring; }
+  bool operator==(const Root &o) const { return alloc == o.alloc && ring == o.ring && buffer == o.buffer; }
+};
+} // namespace
+
+bool KernelLowering::readByHardware(Value buf) const {
+  const Root root(buf);
+  if (!root.known())
     return true;
   auto same = [&](Value other) {
-    Operation *otherAlloc = nullptr;
-    Attribute otherRing = rootRing(other, otherAlloc);
-    return (!otherRing && !otherAlloc) || (otherRing == ring && otherAlloc == alloc);
+    const Root from(other);
+    return !from.known() || from == root;
   };
   auto reads = [&](Operation *op) {
     if (auto put = dyn_cast<tile::PutOp>(op))
@@ -319,7 +336,7 @@ bool KernelLowering::readByHardware(Value buf) const {
       if (isa<tile::BufType>(operand.getType()) && same(operand))
         return true;
       if (auto slot = dyn_cast<tile::SlotType>(operand.getType()))
-        if (slot.getRing() == ring)
+        if (slot.getRing() == root.ring)
           return true;
     }
     return false;

@@ -25,6 +25,8 @@ static Result<tile::WgmmaDescriptor> describe(tile::BufType buf, bool kFirst) {
 static std::optional<Wgmma::Type> wgmmaType(Type element) {
   if (element.isBF16())
     return Wgmma::Type::BF16;
+  if (element.isF16())
+    return Wgmma::Type::F16;
   if (isa<Float8E4M3FNType, Float8E5M2Type>(element))
     return Wgmma::Type::E4M3;
   if (element.isInteger(8))
@@ -39,7 +41,7 @@ LogicalResult KernelLowering::lowerMma(tile::MmaOp op) {
   auto bufA = dyn_cast<tile::BufType>(op.getA().getType());
   std::optional<Wgmma::Type> type = wgmmaType(bufB.getElement());
   if (!type || bufB.getRank() != 2 || (bufA && bufA.getRank() != 2))
-    return op.emitOpError("expected operands of rank 2 of bf16, f8E4M3FN or i8");
+    return op.emitOpError("expected operands of rank 2 of bf16, f16, 8-bit floats or i8");
   const bool kFirst = op.getForm() == tile::Form::Nn;
   Wgmma w{*type, bufB.getShape()[kFirst ? 1 : 0], kFirst};
   w.e5m2B = isa<Float8E5M2Type>(bufB.getElement());

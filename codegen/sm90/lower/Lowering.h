@@ -145,6 +145,7 @@ private:
   mlir::LogicalResult loadPaired(tile::LoadOp op);
   mlir::LogicalResult lowerStore(tile::StoreOp op);
   mlir::LogicalResult lowerZero(tile::ZeroOp op);
+  bool storesMore(tile::StoreOp op) const;
   bool readByHardware(mlir::Value buf) const; ///< an mma or a put may read what is stored there
   /// The terms of the set bits of the thread's index, added up or, if `exclusive`, combined by xor.
   mlir::Value threadTerms(const std::array<int64_t, AddressFit::kBits> &terms, bool exclusive);

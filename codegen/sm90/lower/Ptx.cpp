@@ -289,7 +289,7 @@ Value Ptx::opaque(Value x) { return ptx("mov.b64 $0, $1;", "=l,l", x.getType(), 
 Regs Ptx::wgmma(const Wgmma &w, ValueRange a, Value bDesc, ValueRange acc, Value scaleD) {
   const size_t n = w.registers();
   const bool integer = w.type == Wgmma::Type::S8, fresh = acc.empty();
-  const llvm::StringRef types = integer ? "s32.s8.s8" : w.type == Wgmma::Type::BF16 ? "f32.bf16.bf16" : w.e5m2B ? "f32.e4m3.e5m2" : "f32.e4m3.e4m3";
+  const llvm::StringRef types = integer ? "s32.s8.s8" : w.type == Wgmma::Type::BF16 ? "f32.bf16.bf16" : w.type == Wgmma::Type::F16 ? "f32.f16.f16" : w.e5m2B ? "f32.e4m3.e5m2" : "f32.e4m3.e4m3";
   const std::string reg = integer ? "r" : "f";
   const size_t firstA = fresh ? n : 2 * n, descriptor = firstA + a.size(), predicate = descriptor + 1;
   std::string text = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(w.n) + "k" + std::to_string(w.k()) + "." + types.str() + " {" +
@@ -304,7 +304,7 @@ Regs Ptx::wgmma(const Wgmma &w, ValueRange a, Value bDesc, ValueRange acc, Value
     text = "{ .reg .pred p; setp.ne.b32 p, " + std::string(fresh ? "0" : "1") + ", 0; " + text + ", p";
   }
   text += integer ? "" : ", 1, 1";
-  if (w.type == Wgmma::Type::BF16) // A in shared memory has a transpose bit too, which no kernel needs
+  if (w.is16()) // A in shared memory has a transpose bit too, which no kernel needs
     text += std::string(a.size() == 1 ? ", 0" : "") + (w.transposeB ? ", 1" : ", 0");
   text += scaleD && !fresh ? ";" : "; }";
   std::string tied;
@@ -410,6 +410,11 @@ Value Ptx::packBf16(Value low, Value high) { return ptx("cvt.rn.bf16x2.f32 $0, $
 std::array<Value, 2> Ptx::unpackBf16(Value word) {
   return {bitcast(shl(word, 16), b.getF32Type()), bitcast(bitAnd(word, int64_t(0xffff0000)), b.getF32Type())};
 }
+Value Ptx::packF16(Value low, Value high) { return ptx("cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f", b.getI32Type(), {high, low}, false, false)[0]; }
+std::array<Value, 2> Ptx::unpackF16(Value word) {
+  Regs r = ptx("{ .reg .b16 l, h; mov.b32 {l, h}, $2; cvt.f32.f16 $0, l; cvt.f32.f16 $1, h; }", "=f,=f,r", SmallVector<Type>(2, b.getF32Type()), word, false, false);
+  return {r[0], r[1]};
+}
 Value Ptx::packE4m3(ArrayRef<Value> four) {
   return ptx("{ .reg .b16 l, h; cvt.rn.satfinite.e4m3x2.f32 l, $2, $1; cvt.rn.satfinite.e4m3x2.f32 h, $4, $3; mov.b32 $0, {l, h}; }", "=r,f,f,f,f",
              b.getI32Type(), four, false, false)[0];
@@ -444,6 +449,13 @@ std::array<Value, 2> Ptx::expandE5m2(Value word) {
   }
   return out;
 }
+
+std::array<Value, 2> Ptx::expandE4m3ToF16(Value word) {
+  Regs r = ptx("{ .reg .b16 l, h; mov.b32 {l, h}, $2; cvt.rn.f16x2.e4m3x2 $0, l; cvt.rn.f16x2.e4m3x2 $1, h; }", "=&r,=r,r", SmallVector<Type>(2, b.getI32Type()),
+               word, false, false);
+  return {r[0], r[1]};
+}
+std::array<Value, 2> Ptx::expandE5m2ToF16(Value word) { return {permute(word, i32(0), 0x1404), permute(word, i32(0), 0x3424)}; }
 
 std::array<Value, 4> Ptx::unpackE4m3(Value word) {
   Regs r = ptx("{ .reg .b16 l, h, a, b; .reg .b32 x; mov.b32 {l, h}, $4; cvt.rn.f16x2.e4m3x2 x, l; mov.b32 {a, b}, x; cvt.f32.f16 $0, a; "

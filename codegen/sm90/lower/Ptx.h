@@ -21,13 +21,14 @@ enum class L2Policy : uint64_t { Normal = 0, EvictFirst = 0x12F0000000000000, Ev
 
 /// D[64, n] += A[64, k] B[k, n], one instruction.
 struct Wgmma {
-  enum class Type { BF16, E4M3, S8 };
+  enum class Type { BF16, F16, E4M3, S8 };
   Type type = Type::BF16; ///< of both operands
   int64_t n = 0;           ///< a multiple of 8 up to 256
   bool transposeB = false; ///< B is contiguous along n (16-bit types only)
   bool e5m2B = false;      ///< B is of E5M2 where A is of E4M3
 
-  int64_t k() const { return type == Type::BF16 ? 16 : 32; }
+  bool is16() const { return type == Type::BF16 || type == Type::F16; }
+  int64_t k() const { return is16() ? 16 : 32; }
   int64_t registers() const { return n / 2; } ///< of D, per thread
 };
 
@@ -139,10 +140,15 @@ public:
   // Conversions in registers; pairs have the first value in the low half.
   mlir::Value packBf16(mlir::Value low, mlir::Value high); ///< f32 pair, round to nearest even
   std::array<mlir::Value, 2> unpackBf16(mlir::Value word); ///< exact
+  mlir::Value packF16(mlir::Value low, mlir::Value high);  ///< f32 pair, round to nearest even
+  std::array<mlir::Value, 2> unpackF16(mlir::Value word);  ///< exact
   mlir::Value packE4m3(llvm::ArrayRef<mlir::Value> four);  ///< f32, saturating at 448
   /// Four e4m3 codes to bf16 pairs of bytes (0, 1) and (2, 3): exact for all 256 codes, denormals and NaN included.
   std::array<mlir::Value, 2> expandE4m3(mlir::Value word);
   std::array<mlir::Value, 2> expandE5m2(mlir::Value word); ///< the same of e5m2
+  /// To pairs of f16, exact for all codes too: one conversion, or one permutation, a pair.
+  std::array<mlir::Value, 2> expandE4m3ToF16(mlir::Value word);
+  std::array<mlir::Value, 2> expandE5m2ToF16(mlir::Value word);
   /// Bytes of two words as `selector` says: nibble i names byte i of the result, 0 to 3 of `x`, 4 to 7 of `y`.
   mlir::Value permute(mlir::Value x, mlir::Value y, mlir::Value selector);
   mlir::Value permute(mlir::Value x, mlir::Value y, int64_t selector) { return permute(x, y, i32(selector)); }

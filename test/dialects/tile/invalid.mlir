@@ -837,7 +837,7 @@ func.func @f(%f: tensor<64x16xf32, #tile.frag<acc>>) {
 // -----
 
 func.func @f(%f: tensor<64x32xi8, #tile.frag<acc>>) {
-  // expected-error @+1 {{T35: expected i4 opA4 to i8 opA, i4 opA4t to f8E4M3FN opA, i4 acc4 to bf16 acc, or f8E4M3FN or f8E5M2 acc to bf16 acc, of one shape, got}}
+  // expected-error @+1 {{T35: expected i4 opA4 to i8 opA, i4 opA4t to f8E4M3FN opA, i4 acc4 to bf16 acc, or f8E4M3FN or f8E5M2 acc to bf16 or f16 acc, of one shape, got}}
   %r = tile.expand %f : tensor<64x32xi8, #tile.frag<acc>> -> tensor<64x32xbf16, #tile.frag<acc>>
   return
 }

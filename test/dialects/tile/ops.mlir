@@ -80,6 +80,8 @@ tile.kernel @all(%scalars: !llvm.ptr<1>, %t: !tile.tma<?x?xbf16, box 64x64, sw12
     %q8 = arith.truncf %q : tensor<64x64xf32, #tile.frag<acc>> to !F8
     // CHECK: expand %{{.*}} : tensor<64x64xf8E4M3FN, #acc> -> tensor<64x64xbf16, #acc>
     %e = expand %q8 : !F8 -> !B16
+    // CHECK: expand %{{.*}} : tensor<64x64xf8E4M3FN, #acc> -> tensor<64x64xf16, #acc>
+    %e16 = expand %q8 : !F8 -> tensor<64x64xf16, #tile.frag<acc>>
     %i = iota dim 0 : tensor<64xi32, #tile.frag<row>>
     // CHECK: foreach (%{{.*}}, %{{.*}}, %{{.*}}) in %{{.*}} {
     // CHECK-NEXT: loop %{{.*}} = 4 to %{{.*}} {

@@ -187,9 +187,14 @@ TEST_F(PtxBuilder, Conversions) {
     mlir::Value i = p.packE4m3(eight), e = p.bitcast(p.approx("ex2.approx.ftz.f32", low), n.getType());
     p.stGlobal(global, 0, {p.packBf16(low, high), i, pairs[0], pairs[1]});
     p.stGlobal(global, 16, {nibbles[0], nibbles[1], e, e});
+    auto halves = p.expandE4m3ToF16(n), upper = p.expandE5m2ToF16(n);
+    auto [first, second] = p.unpackF16(halves[0]);
+    p.stGlobal(global, 48, {p.packF16(second, first), halves[1], upper[0], upper[1]});
   });
   EXPECT_THAT(text, HasSubstr("cvt.rn.bf16x2.f32"));
   EXPECT_THAT(text, HasSubstr("sub.rn.bf16x2"));
+  EXPECT_THAT(text, HasSubstr("cvt.rn.f16x2.e4m3x2"));
+  EXPECT_THAT(text, HasSubstr("cvt.rn.f16x2.f32"));
 }
 
 /// The steps of `expandI4ToBf16` for one code, on this machine.
