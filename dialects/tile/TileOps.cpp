@@ -65,7 +65,7 @@ static LogicalResult verifyRegisters(KernelOp kernel) {
   const int64_t threads = kernel.getThreads(), atLaunch = threads ? 65536 / threads / 8 * 8 * threads : 0;
   if (all && total > atLaunch)
     return kernel.emitOpError() << "T3: expected at most the " << atLaunch << " registers of the launch in all roles, got " << total;
-  int64_t least = kernel.getCluster() > 1 ? 56 : consumers >= 4 ? 32 : 40;
+  int64_t least = kernel.getCluster() > 1 ? 56 : consumers > 2 ? 32 : 40;
   for (auto role : kernel.getBody().getOps<RoleOp>())
     if (role.getProducer() && role.getRegs() && int64_t(*role.getRegs()) < least)
       return role.emitOpError() << "T4: expected at least " << least << " registers in this producer, got " << *role.getRegs();

@@ -39,7 +39,7 @@ def Tile_RoleOp : Tile_RegionOp<"role", [HasParent<"KernelOp">, NoTerminator]> {
     `role @load producer regs(40) {...}` runs in one elected thread of a warpgroup of its own; `role @mma warpgroups(2) as
     %g regs(232) {...}` runs in each of its warpgroups, `%g` (i32, the region's argument) counts them from 0. Roles take
     warpgroups in order, producers first. `regs`: registers per thread after setmaxnreg. T3: a multiple of 8 in 24..256; the
-    sum of 128 regs over all warpgroups at most 65536. T4: a producer needs 40, 32 beside four consumer warpgroups, 56 in a cluster.
+    sum of 128 regs over all warpgroups at most 65536. T4: a producer needs 40, 32 beside three or more consumer warpgroups, 56 in a cluster.
   }];
   let arguments = (ins StrAttr:$name, UnitAttr:$producer, DefaultValuedAttr<I64Attr, "1">:$warpgroups, OptionalAttr<I64Attr>:$regs);
   let skipDefaultBuilders = 1;

@@ -155,7 +155,7 @@ public:
   }
   kernel::NumericsAttr numerics(Operation *op) const override {
     Builder b(op->getContext());
-    return kernel::NumericsAttr::get(op->getContext(), b.getF32Type(), shape(op).codes, "k_ascending", 2 * Shape::kPage);
+    return kernel::NumericsAttr::get(op->getContext(), b.getF32Type(), shape(op).codes, "k_ascending", Shape::kPage);
   }
   LaunchSignature signature(Operation *op) const override {
     return {{DSV3_FIELD_BLOCK_TABLE}, {int64_t(cast<kernel::AttnSplitOp>(op).getLayer())}};
@@ -167,7 +167,7 @@ public:
     Shape s = shape(op);
     DeviceLaunch launch;
     launch.grid = {(tensorType(split.getParts()).getDimSize(0) - 1) * s.headTiles(), 1, 1};
-    launch.threads = 384;
+    launch.threads = Shape::kThreads;
     launch.smem = s.smemBytes();
     RankedTensorType q = tensorType(split.getQLatent());
     launch.params = {{DeviceParam::Map{r.of(0), boxes(TensorMap::Elem::U8, {Shape::kLatent, s.heads, q.getDimSize(0)}, Shape::kLatent, s.heads * Shape::kLatent)}},

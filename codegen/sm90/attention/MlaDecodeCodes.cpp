@@ -2,6 +2,9 @@
 
 #include "runtime/core/Abi.h"
 
+#include <array>
+#include <cmath>
+
 using namespace mlir;
 
 namespace dsv3::codegen {
@@ -11,36 +14,37 @@ namespace {
 using tile::Form;
 using Shape = MlaDecodeCodesShape;
 
-constexpr int64_t kProducerRegs = 40, kConsumerRegs = 232;
+constexpr int64_t kProducerRegs = 32, kScoreRegs = 128, kValueRegs = 176;
+constexpr std::array<StringLiteral, 2> kValues = {"lower", "upper"}; ///< half of the lanes
 constexpr int64_t kHalf = Shape::kLatent / 2, kParts = kHalf / 64; ///< lanes of O that a warpgroup has, in tiles of 64
-constexpr std::array<StringLiteral, 2> kSide = {"wg0", "wg1"};
 
 class MlaDecodeCodes {
 public:
-  MlaDecodeCodes(TileBuilder &t, const Shape &shape) : t(t), shape(shape), softmax(t, shape.scale) {}
+  MlaDecodeCodes(TileBuilder &t, const Shape &shape) : t(t), shape(shape), softmax(OnlineSoftmax::ofExponents(t)) {}
 
   tile::KernelOp build(StringRef symbol) {
     return t.kernel(symbol, arguments(), 1, [&](Values args) {
       setup(args);
       t.producer("load", kProducerRegs, [&] { produce(); });
-      for (int side : {0, 1})
-        t.consumers(kSide[side], 1, kConsumerRegs, [&](Value) { consume(side); });
+      t.consumers("scores", 1, kScoreRegs, [&](Value) { score(); });
+      for (int64_t half : {0, 1})
+        t.consumers(kValues[half], 1, kValueRegs, [&](Value) { multiply(half * kHalf); });
     });
   }
 
 private:
   TileBuilder &t;
   const Shape &shape;
-  OnlineSoftmax softmax;
+  OnlineSoftmax softmax; ///< of exponents: W is 2 to its argument
 
   tile::BufType queries, keys, rope, vector, weights;
   Type scores, scoresAcc, part;
 
   // Arguments.
   Value qCodes, qRope, qScales, kvCodes, kvRope, kvPages, table, out, partial, lse;
-  // Made in front of the roles.
-  Value firstPage, work, qRing, factors, gateMax, gateWeights, gateEnd;
-  std::array<Value, 2> rings, maxima, sums, w; ///< a page's ring, and what its warpgroup shares
+  // Made in front of the roles. A stage of `wRing` is W, cut along tokens, and factors of O.
+  Value firstPage, work, qRing, pageRing, wRing, sumRing;
+  Value logs, inverses; ///< log2 sk and 1 / sk of two pages: of the scores alone
 
   struct Item {
     Value head, seq, begin, end, slot, context;
@@ -51,7 +55,7 @@ private:
     keys = t.buf({Shape::kPage, Shape::kLatent}, shape.codes);
     rope = t.buf({Shape::kPage, Shape::kRope}, t.bf16); // and the query's
     vector = t.buf({Shape::kHeads}, t.f32, tile::SmemKind::Linear);
-    weights = t.buf({Shape::kHeads, Shape::kPage}, t.bf16);
+    weights = t.buf({Shape::kHeads, Shape::kPage / 2}, t.f16, tile::SmemKind::Sw64);
     scores = t.frag(Shape::kPage, t.f32), scoresAcc = t.acc(Shape::kPage, t.f32);
     part = t.frag(shape.columns(), t.f32);
     int64_t any = ShapedType::kDynamic, h = shape.heads;
@@ -76,18 +80,19 @@ private:
     out = args[10], partial = args[11], lse = args[12];
     Value stride = t.read(args[0], {DSV3_SCALAR_KV_LAYER_STRIDE}, t.b.getI64Type());
     firstPage = arith::TruncIOp::create(t.b, t.i32, t.div(t.mul(args[13], stride), Shape::kPageBytes));
-    qRing = t.ring("q", 1, {queries, rope}, {kSide[0], kSide[1]});
-    for (int side : {0, 1})
-      rings[side] = t.ring(side ? "odd" : "even", Shape::kStages, {keys, rope, vector}, {kSide[0], kSide[1]});
-    for (std::array<Value, 2> *pair : {&maxima, &sums})
-      for (Value &buffer : *pair)
-        buffer = t.alloc(vector);
-    for (Value &buffer : w)
-      buffer = t.alloc(weights);
-    factors = t.alloc(vector);
-    for (Value *gate : {&gateMax, &gateWeights, &gateEnd})
-      *gate = t.memoryGate(kSide[0], kSide[1], /*mutual=*/true);
+    qRing = t.ring("q", 1, {queries, rope}, {"scores"});
+    pageRing = t.ring("pages", Shape::kStages, {keys, rope, vector}, {"scores", kValues[0], kValues[1]});
+    wRing = storedRing("weights", Shape::kWeights, {weights, weights, vector});
+    sumRing = storedRing("sums", 1, {vector});
+    for (Value *both : {&logs, &inverses})
+      *both = t.alloc(t.buf({2, Shape::kPage}, t.f32, tile::SmemKind::Linear));
     work = t.list(args[8], args[9], t.ci(shape.headTiles()), {"tile", "seq", "begin", "end", "part", "context"});
+  }
+
+  /// What the four warps of the scores hand to the values.
+  Value storedRing(StringRef name, int64_t stages, ArrayRef<Type> bufs) {
+    return t.ring(tile::RingAttr::get(t.b.getContext(), name, stages, /*lanes=*/1, bufs, tile::Landed::All, /*landedCols=*/0,
+                                      {tile::FreeAttr::get(t.b.getContext(), {kValues[0], kValues[1]})}, /*fillWarps=*/4, tile::Arrive::Warp));
   }
 
   Item item(const Values &fields) {
@@ -97,25 +102,23 @@ private:
   //===-- The copying thread ----------------------------------------------===//
 
   void produce() {
-    t.foreach(work, {t.next(qRing), t.next(rings[0]), t.next(rings[1])}, [&](Values fields, Values slots) {
+    t.foreach(work, {t.next(qRing), t.next(pageRing)}, [&](Values fields, Values slots) {
       Item it = item(fields);
       t.fill(slots[0], [&](Values buf) {
         t.copy(qCodes, {it.seq, it.head, 0}, buf[0]);
         t.copy(qRope, {it.seq, it.head, 0}, buf[1]);
       });
-      // Page numbers are read a pair ahead, so that their latency is not that of the copies.
-      Values carried = {slots[1], slots[2], page(it, it.begin), page(it, t.add(it.begin, 1))};
-      Values after = t.loop(it.begin, it.end, 2, carried, [&](Value i, Values v) {
-        Value even = page(it, t.add(i, 2)), odd = page(it, t.add(i, 3));
-        for (int side : {0, 1})
-          t.fill(v[side], [&](Values buf) {
-            t.copy(kvCodes, {v[2 + side], 0, 0}, buf[0], tile::Hint::First);
-            t.copy(kvRope, {v[2 + side], 0, 0}, buf[1], tile::Hint::First);
-            t.copy(kvPages, {v[2 + side], Shape::kScaleAt / 4}, buf[2]);
-          });
-        return Values{t.next(v[0]), t.next(v[1]), even, odd};
+      // A page's number is read a page ahead, so that its latency is not that of the copies.
+      Values after = t.loop(it.begin, it.end, 1, {slots[1], page(it, it.begin)}, [&](Value i, Values v) {
+        Value coming = page(it, t.add(i, 1));
+        t.fill(v[0], [&](Values buf) {
+          t.copy(kvCodes, {v[1], 0, 0}, buf[0], tile::Hint::First);
+          t.copy(kvRope, {v[1], 0, 0}, buf[1], tile::Hint::First);
+          t.copy(kvPages, {v[1], Shape::kScaleAt / 4}, buf[2]);
+        });
+        return Values{t.next(v[0]), coming};
       });
-      return Values{t.next(slots[0]), after[0], after[1]};
+      return Values{t.next(slots[0]), after[0]};
     });
   }
 
@@ -127,72 +130,133 @@ private:
     })[0];
   }
 
-  //===-- A consumer ------------------------------------------------------===//
+  //===-- Scores ----------------------------------------------------------===//
 
-  /// What a warpgroup carries from pair to pair.
+  /// What is carried from page to page.
   struct State {
-    std::array<Value, 2> pages; ///< even and odd slot
+    Value page, w; ///< slots
     Value maximum, sums;
-    Values parts; ///< O^T
-    Value s;      ///< the next scores, in flight
+    Value s, r; ///< the page's Q K^T and Q_r K_r^T, in flight
 
-    Values pack() const {
-      Values v = {pages[0], pages[1], maximum, sums};
-      v.append(parts.begin(), parts.end());
-      v.push_back(s);
-      return v;
-    }
-    static State unpack(ArrayRef<Value> v) { return {{v[0], v[1]}, v[2], v[3], Values(v.begin() + 4, v.end() - 1), v.back()}; }
+    Values pack() const { return {page, w, maximum, sums, s, r}; }
+    static State unpack(ArrayRef<Value> v) { return {v[0], v[1], v[2], v[3], v[4], v[5]}; }
   };
 
-  struct Pair {
+  struct Page {
     const Item &it;
-    Value index, qSlot, qScale, fin; ///< `index` of the even page
+    Value index, qSlot, qScale, fin;
     Values q;
-    int side;
   };
 
-  void consume(int side) {
-    t.foreach(work, {t.next(qRing), t.next(rings[0]), t.next(rings[1])}, [&](Values fields, Values slots) {
+  void score() {
+    t.foreach(work, {t.next(qRing), t.next(pageRing), t.next(wRing), t.next(sumRing)}, [&](Values fields, Values slots) {
       Item it = item(fields);
-      Value some = shape.heads % Shape::kHeads ? t.sub(t.ci(shape.heads), it.head) : Value();
+      Value some = headsFrom(it, Shape::kHeads);
       Value qScale = t.read(qScales, {it.seq, it.head}, t.row(t.f32), {}, some);
       Values q = t.wait(slots[0]);
-      State first{{slots[1], slots[2]}, softmax.startMaximum(), softmax.startSums(), {}, nextScores(q, slots[1 + side])};
-      first.parts.assign(kParts, t.constant(part, 0));
-      Values last = t.peeled(tile::Peel::Last, it.begin, it.end, 2, first.pack(), [&](Value i, Value fin, Values v) {
-        return pair({it, i, slots[0], qScale, fin, q, side}, State::unpack(v)).pack();
-      });
-      State end = State::unpack(last);
-      finish(it, side, end);
-      return Values{t.next(slots[0]), end.pages[0], end.pages[1]};
+      t.sync(); // nobody reads logarithms and inverses of the item before
+      State first{slots[1], slots[2], softmax.startMaximum(), softmax.startSums(), nextScores(it, it.begin, q, slots[1]), {}};
+      first.r = rotatedScores(q, slots[1]);
+      State end = State::unpack(t.peeled(tile::Peel::Last, it.begin, it.end, 1, first.pack(), [&](Value i, Value fin, Values v) {
+        return scorePage({it, i, slots[0], qScale, fin, q}, State::unpack(v)).pack();
+      }));
+      Value total = softmax.total(end.sums);
+      t.store(total, t.waitFree(slots[3])[0]);
+      t.releaseFull(slots[3]);
+      t.when(t.ge(it.slot, 0), [&] { t.write(softmax.logSum(end.maximum, total), lse, {it.slot, it.head}, {}, some); });
+      return Values{t.next(slots[0]), end.page, end.w, t.next(slots[3])};
     });
   }
 
-  Value nextScores(const Values &q, Value slot) { return t.mma(Form::Nt, q[0], t.wait(slot)[0], t.none(scoresAcc)).acc; }
+  /// Heads that exist from the tile's first on; null: as many as the tile has.
+  Value headsFrom(const Item &it, int64_t tile) { return shape.heads % tile ? t.sub(t.ci(shape.heads), it.head) : Value(); }
 
-  State pair(const Pair &pair, const State &in) {
-    const int side = pair.side;
-    Values own = t.peek(in.pages[side]);
-    Value s = finalScores(pair, scaledScores(pair, t.await(in.s), own), own);
-    Value blockMax = softmax.rowMaximum(s);
-    t.store(blockMax, maxima[side]);
-    t.meet(gateMax);
-    Value both = t.max(blockMax, t.load(maxima[1 - side], blockMax.getType()));
-    Value m = softmax.moved(in.maximum, both), f = softmax.factor(in.maximum, m);
-    auto [p, more] = softmax.probabilities(s, m);
-    State next{{t.next(in.pages[0]), t.next(in.pages[1])}, m, softmax.carry(in.sums, f, more), {}, {}};
-    Value scales = t.load(own[2], t.col(Shape::kPage, t.f32)); // again: through the softmax there are no registers for them
-    t.store(t.cast(t.mul(p, t.bcast(scales, p.getType())), t.bf16), w[side]);
-    if (side == 0)
-      t.store(f, factors);
-    t.meet(gateWeights);
-    next.parts = softmax.rescaled(in.parts, column(factors));
-    for (int of : {0, 1})
-      next.parts = added(next.parts, in.pages[of], of, side);
-    next.s = t.choose(pair.fin, {scoresAcc}, [&] { return Values{t.none(scoresAcc)}; },
-                      [&] { return Values{nextScores(pair.q, next.pages[side])}; })[0];
+  /// Begins the product of a page, and makes its scales ready.
+  Value nextScores(const Item &it, Value index, const Values &q, Value slot) {
+    Values own = t.wait(slot);
+    Value s = t.mma(Form::Nt, q[0], own[0], t.none(scoresAcc)).acc;
+    t.call("scales", {own[2], keysLeft(it, index), t.rem(index, 2), logs, inverses}, [&](Values in) {
+      storeScales(in);
+      return Values{};
+    });
+    return s;
+  }
+
+  Value rotatedScores(const Values &q, Value slot) { return t.mma(Form::Nt, q[1], t.peek(slot)[1], t.none(scoresAcc)).acc; }
+
+  /// log2 sk and 1 / sk, once per token: a thread needs 16 of them, the same as 31 others. 1 for tokens that do not exist.
+  void storeScales(const Values &in) {
+    Type row = t.row(t.f32), place = t.row(t.i32);
+    Value scale = t.select(t.lt(t.iota(0, place), t.bcast(in[1], place)), t.load(in[0], row), t.constant(row, 1));
+    Value log = t.log2(scale);
+    t.store(log, ofPage(in[3], in[2]));
+    t.store(t.exp2(t.neg(log)), ofPage(in[4], in[2]));
+  }
+  Value ofPage(Value both, Value parity) { return t.view(vector, both, {parity, 0}); }
+  Value columnOf(Value both, const Page &page) { return t.load(ofPage(both, t.rem(page.index, 2)), t.col(Shape::kPage, t.f32)); }
+
+  State scorePage(const Page &page, const State &in) {
+    Values own = t.peek(in.page), w = t.waitFree(in.w);
+    t.sync(); // logarithms and inverses of this page are there, and nobody reads those of the page before
+    Value scales = t.load(own[2], t.col(Shape::kPage, t.f32));
+    Value rotated = t.await(in.r), product = t.await(in.s); // the later one first: ptxas serialises what is read before the last wait
+    Value whole = t.fma(t.mul(product, t.bcast(page.qScale, scores)), t.bcast(scales, scores), rotated);
+    State next{t.next(in.page), t.next(in.w), {}, {}, {}, {}};
+    next.s = t.choose(page.fin, {scoresAcc}, [&] { return Values{t.none(scoresAcc)}; },
+                      [&] { return Values{nextScores(page.it, t.add(page.index, 1), page.q, next.page)}; })[0];
+    Value s = exponents(page, whole, own);
+    next.maximum = softmax.moved(in.maximum, softmax.rowMaximum(s));
+    Value f = softmax.factor(in.maximum, next.maximum), before = t.mul(in.sums, t.bcast(f, t.quad(t.f32)));
+    t.store(f, w[2]);
+    Value p = t.exp2(t.sub(s, t.bcast(next.maximum, scores)));
+    Value more = t.reduce(tile::Combine::Add, t.mul(p, t.bcast(columnOf(inverses, page), scores)), t.quad(t.f32));
+    next.sums = t.add(before, more);
+    Value rounded = t.cast(p, t.f16);
+    for (int64_t half : {0, 1})
+      t.store(t.slice(rounded, half * Shape::kPage / 2, Shape::kPage / 2), w[half]);
+    t.release(in.page);
+    t.releaseFull(in.w);
+    next.r = t.choose(page.fin, {scoresAcc}, [&] { return Values{t.none(scoresAcc)}; },
+                      [&] { return Values{rotatedScores(page.q, next.page)}; })[0];
     return next;
+  }
+
+  /// Keys of an item from page `index` on.
+  Value keysLeft(const Item &it, Value index) { return t.sub(t.min(it.context, t.mul(it.end, Shape::kPage)), t.mul(index, Shape::kPage)); }
+
+  /// S c + log2 sk; in the last page -inf for keys that do not exist, whose codes are cleared, as they may be NaN. Then Q is free.
+  Value exponents(const Page &page, Value s, const Values &own) {
+    Value log = columnOf(logs, page);
+    Value c = t.constant(scores, shape.scale * std::log2(std::exp(1.0)));
+    Value all = t.fma(s, c, t.bcast(log, scores));
+    return t.choose(page.fin, {scores},
+                    [&] {
+                      t.release(page.qSlot);
+                      Value left = keysLeft(page.it, page.index);
+                      Type index = t.frag(Shape::kPage, t.i32);
+                      t.sync(); // every warp is past its scores
+                      t.zero(own[0], t.max(left, 0), Shape::kPage);
+                      return Values{softmax.masked(t.lt(t.iota(1, index), t.bcast(left, index)), all)};
+                    },
+                    [&] { return Values{all}; })[0];
+  }
+
+  //===-- Values ----------------------------------------------------------===//
+
+  /// Lanes from `lane` on of every item.
+  void multiply(int64_t lane) {
+    t.foreach(work, {t.next(pageRing), t.next(wRing), t.next(sumRing)}, [&](Values fields, Values slots) {
+      Item it = item(fields);
+      Values first{slots[0], slots[1]};
+      first.append(kParts, t.constant(part, 0));
+      Values end = t.loop(it.begin, it.end, 1, first, [&](Value, Values v) {
+        Values next{t.next(v[0]), t.next(v[1])};
+        next.append(added(Values(v.begin() + 2, v.end()), v[0], v[1], lane));
+        return next;
+      });
+      finish(it, lane, Values(end.begin() + 2, end.end()), slots[2]);
+      return Values{end[0], end[1], t.next(slots[2])};
+    });
   }
 
   /// A value per head as columns of O^T.
@@ -201,76 +265,49 @@ private:
     return t.load(shape.columns() == Shape::kHeads ? buffer : t.view(some, buffer, {0}), t.col(shape.columns(), t.f32));
   }
 
-  /// The product of codes times both scales, then the rotated lanes on top.
-  Value scaledScores(const Pair &pair, Value product, const Values &own) {
-    Value scales = t.load(own[2], t.col(Shape::kPage, t.f32));
-    Value scaled = t.call("scaled", {product, pair.qScale, scales}, [&](Values in) {
-      return Values{t.mul(t.mul(in[0], t.bcast(in[1], scores)), t.bcast(in[2], scores))};
-    })[0];
-    return t.await(t.mma(Form::Nt, pair.q[1], own[1], scaled).acc);
-  }
-
-  /// Scores of the page; in the last pair, without those of keys that do not exist. Then Q is free.
-  Value finalScores(const Pair &pair, Value s, const Values &own) {
-    return t.choose(pair.fin, {scores},
-                    [&] {
-                      t.release(pair.qSlot);
-                      Value number = pair.side ? t.add(pair.index, pair.side) : pair.index;
-                      Values args = {s, own[0], own[2], number, pair.it.end, pair.it.context};
-                      return t.call("last_page", args, [&](Values in) { return Values{lastPage(in)}; });
-                    },
-                    [&] { return Values{s}; })[0];
-  }
-
-  /// Scores of the keys that exist in page `number`: maybe more than a page has, maybe none or fewer. Rows of codes of the
-  /// others are cleared, and their scales: both may be NaN.
-  Value lastPage(const Values &in) {
-    Value keysLeft = t.sub(t.min(in[5], t.mul(in[4], Shape::kPage)), t.mul(in[3], Shape::kPage));
-    Type index = t.frag(Shape::kPage, t.i32), place = t.col(Shape::kPage, t.i32), columns = t.col(Shape::kPage, t.f32);
-    Value kept = softmax.masked(t.lt(t.iota(1, index), t.bcast(keysLeft, index)), in[0]);
-    Value scales = t.select(t.lt(t.iota(0, place), t.bcast(keysLeft, place)), t.load(in[2], columns), t.constant(columns, 0));
-    t.sync(); // every warp is past its scores
-    t.zero(in[1], t.max(keysLeft, 0), Shape::kPage);
-    t.store(scales, in[2]);
-    return kept;
-  }
-
-  /// O^T += V^T W^T of one page, for this side's lanes; then the page is free. At most two products are in flight, each with
-  /// registers of its own.
-  Values added(const Values &parts, Value slot, int of, int side) {
-    Value codes = t.peek(slot)[0], right = w[of];
+  /// O^T times its factors, += V^T W^T of one page; then the page is free. A product is one of 64 lanes and half of the page's
+  /// tokens: one is in flight while the next one's operand is made, so that 16 registers hold both.
+  Values added(Values parts, Value pageSlot, Value wSlot, int64_t lane) {
+    Values w = t.wait(wSlot); // whoever made W has seen the page land
+    Value codes = t.peek(pageSlot)[0];
     if (shape.columns() != Shape::kHeads)
-      right = t.view(t.buf({shape.columns(), Shape::kPage}, t.bf16), right, {0, 0});
-    Values flying, done;
-    for (int64_t c = 0; c < kParts; ++c) {
-      Value left = t.expand(t.loadPaired(codes, side * kHalf + c * 64, t.frag(Shape::kPage, shape.codes)), t.frag(Shape::kPage, t.bf16));
-      flying.push_back(t.mma(Form::Nt, left, right, parts[c]).acc);
-      if (c)
-        done.push_back(t.await(flying[c - 1]));
+      for (int64_t half : {0, 1})
+        w[half] = t.view(t.buf({shape.columns(), Shape::kPage / 2}, t.f16, tile::SmemKind::Sw64), w[half], {0, 0});
+    parts = softmax.rescaled(parts, column(w[2]));
+    SmallVector<TileBuilder::Mma> flying;
+    Values done;
+    auto retire = [&](int64_t i) {
+      if (i % 2)
+        done.push_back(t.await(flying[i].acc));
+      else
+        t.await(flying[i].token);
+    };
+    for (int64_t i = 0; i < 2 * kParts; ++i) {
+      const int64_t half = i % 2, first = lane + i / 2 * 64, atom = 128;
+      Value some = t.view(t.buf({Shape::kPage / 2, atom}, shape.codes), codes, {half * Shape::kPage / 2, first / atom * atom});
+      Value left = t.expand(t.loadPaired(some, first % atom, t.frag(Shape::kPage / 2, shape.codes)), t.frag(Shape::kPage / 2, t.f16));
+      flying.push_back(t.mma(Form::Nt, left, w[half], half ? flying.back().acc : parts[i / 2]));
+      if (i + 1 == 2 * kParts)
+        t.release(pageSlot); // behind the product: loads are over for sure where their results are used
+      if (i > 0)
+        retire(i - 1);
     }
-    done.push_back(t.await(flying.back()));
-    t.release(slot);
+    retire(2 * kParts - 1);
+    t.release(wSlot);
     return done;
   }
 
-  /// Sums of even and odd pages joined, then the item's rows written.
-  void finish(const Item &it, int side, const State &end) {
-    Value mine = softmax.total(end.sums);
-    t.store(mine, sums[side]);
-    t.meet(gateEnd);
-    Value total = t.add(column(sums[0]), column(sums[1])), whole = t.lt(it.slot, 0);
-    for (auto [c, o] : llvm::enumerate(end.parts)) {
-      Value lane = t.ci(side * kHalf + int64_t(c) * 64);
-      t.call("write", {o, total, whole, it.seq, it.slot, it.head, lane, out, partial}, [&](Values in) {
+  /// The item's rows, divided by their sums.
+  void finish(const Item &it, int64_t lane, const Values &parts, Value sumSlot) {
+    Value total = column(t.wait(sumSlot)[0]), whole = t.lt(it.slot, 0);
+    for (auto [c, o] : llvm::enumerate(parts)) {
+      Value at = t.ci(lane + int64_t(c) * 64);
+      t.call("write", {o, total, whole, it.seq, it.slot, it.head, at, out, partial}, [&](Values in) {
         writePart(softmax.normalised(in[0], in[1]), in);
         return Values{};
       });
     }
-    if (side == 1)
-      t.when(t.ge(it.slot, 0), [&] {
-        Value rows = t.add(mine, t.load(sums[0], mine.getType()));
-        t.write(softmax.logSum(end.maximum, rows), lse, {it.slot, it.head}, {}, shape.heads % Shape::kHeads ? t.sub(t.ci(shape.heads), it.head) : Value());
-      });
+    t.release(sumSlot);
   }
 
   void writePart(Value o, const Values &in) {

@@ -1,26 +1,29 @@
 // Attention of decode rows over a cache whose latent is stored as 8-bit codes, one scale per token: kernel.attn_split with a
 // quantised query.
 //
-// One block of threads takes 64 heads of one item, two consumer warpgroups and one thread that copies, as in MlaDecode.h. Pages
-// go in pairs: wg0 scores the even one, wg1 the odd one, and both add both to their half of O's 256 latent lanes.
+// One block of threads takes 64 heads of one item: a thread that copies pages of 64 tokens, a warpgroup that turns them into
+// weights, and two that multiply these with V, each for its half of O's 256 latent lanes. A stage of weights lies between them,
+// so that the tensor cores have both kinds of products at any time: the softmax of a page runs under the values of the one before.
 //
-//   S  = (Q K^T) sq sk     codes times codes, 16 k-steps; the product is scaled by the query's and the token's scale
-//   S += Q_r K_r^T         the rotated lanes in bf16, on top of it
-//   P  = 2^(S c - m c)     one reference m per pair, from the maxima of both pages
-//   W  = P sk              in bf16: the token's scale moves from V to P, so that V's codes are operands as they are
-//   O^T += V^T W^T         V^T in registers: codes become bf16 there, exactly
+//   scores: S  = (Q K^T) sq sk + Q_r K_r^T   codes times codes, then the query's and the token's scale; rotated lanes in bf16
+//           W  = 2^(S c + log2 sk - m)       in f16; m, a row's reference, follows the exponents of W
+//           l += W / sk                      in f32, before W is rounded
+//   values: O^T += V^T W^T                   V^T in registers: codes become f16 there, exactly
+//
+// The next page's Q K^T flies under the softmax, its Q_r K_r^T begins when the registers of S are free again.
 //
 // FP8 products need both operands K-major, but V lies along tokens. So O is computed transposed: V^T is the operand in
 // registers, read by transposing loads (pairs of lanes come along and split into rows r and r + 8 of a tile), W lies in shared
 // memory as it is, heads by tokens. Then a row of O is a latent lane, heads are columns, and 16 heads cost 16 columns, not 64.
-// W stays in bf16: as FP8 it would lose 3% of each weight, and its product would have to be promoted every page.
 //
-// Bits: a page is even or odd by its position, references are a row's own, and O has one chain of additions.
+// W is in f16: E4M3 and E5M2 are subsets of f16, and two codes become two numbers by one instruction, where bf16 takes seven. As
+// FP8, W would lose 3% of each weight, and its product would have to be promoted every page. The token's scale is part of the
+// exponent, so that W is near 1 for whatever contributes most, however large or small scales are: 2^-24 to 2^8 is what f16 needs.
+//
+// Bits: pages are taken in order, references are a row's own, and O has one chain of additions.
 #pragma once
 
 #include "codegen/sm90/attention/OnlineSoftmax.h"
-
-#include <array>
 
 namespace dsv3::codegen {
 
@@ -31,7 +34,7 @@ struct MlaDecodeCodesShape {
   double scale = 0;
   mlir::Type codes; ///< of the cache: f8E4M3FN or f8E5M2; the query is f8E4M3FN
 
-  static constexpr int64_t kHeads = 64, kPage = 64, kLatent = 512, kRope = 64, kStages = 2;
+  static constexpr int64_t kHeads = 64, kPage = 64, kLatent = 512, kRope = 64, kStages = 4, kWeights = 2, kThreads = 512;
   // A page in one layer (ir::KvType): codes, rotated keys, scales.
   static constexpr int64_t kRopeAt = kPage * kLatent, kScaleAt = kRopeAt + kPage * kRope * 2, kPageBytes = kScaleAt + kPage * 4;
   static constexpr int64_t kItemFields = 5; ///< {sequence, first page, end page, slot, context}
@@ -39,9 +42,10 @@ struct MlaDecodeCodesShape {
   int64_t headTiles() const { return (heads + kHeads - 1) / kHeads; }
   /// Heads that a tile computes O for.
   int64_t columns() const { return heads < kHeads ? (heads + 7) / 8 * 8 : kHeads; }
-  /// Q, pages, W, maxima, sums and factors; barriers of Q, of the stages of two rings, three gates.
+  /// Q, pages, W with factors, sums, logarithms and inverses of scales; a full and a free barrier of every stage.
   int64_t smemBytes() const {
-    return kHeads * (kLatent + 2 * kRope) + 2 * kStages * kPageBytes + 2 * kHeads * kPage * 2 + 5 * kHeads * 4 + 8 * (2 + 4 * kStages + 3);
+    return kHeads * (kLatent + 2 * kRope) + kStages * kPageBytes + kWeights * (kHeads * kPage * 2 + kHeads * 4) + kHeads * 4 + 4 * kPage * 4 +
+           16 * (1 + kStages + kWeights + 1);
   }
 };
 

@@ -13,6 +13,7 @@ constexpr double kSlack = 8;
 } // namespace
 
 OnlineSoftmax::OnlineSoftmax(TileBuilder &t, double scale) : t(t), c(scale * std::log2(std::exp(1.0))) {}
+OnlineSoftmax OnlineSoftmax::ofExponents(TileBuilder &t) { return {t, std::log(2.0)}; }
 
 Value OnlineSoftmax::moved(Value maximum, Value blockMax) const {
   Value limit = t.add(maximum, t.constant(maximum.getType(), kSlack / c));

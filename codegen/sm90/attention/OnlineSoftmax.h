@@ -14,6 +14,8 @@ public:
 
   /// `scale`: what the op multiplies scores with.
   OnlineSoftmax(TileBuilder &t, double scale);
+  /// Of scores that are exponents of 2 already: c = 1.
+  static OnlineSoftmax ofExponents(TileBuilder &t);
 
   /// Reference and sums of a row that has seen no key. The reference is finite, so that subtracting it from -inf is defined.
   Value startMaximum() const { return t.constant(t.row(t.f32), -1.0e30); }

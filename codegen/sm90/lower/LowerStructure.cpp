@@ -90,13 +90,14 @@ LogicalResult KernelLowering::createFunction() {
 
 /// Arrivals that complete a free barrier of a group.
 static int64_t freeArrivals(tile::KernelOp kernel, tile::RingAttr ring, tile::FreeAttr group) {
+  const bool perThread = ring.getFillWarps(); // KernelLowering::lowerRelease
   if (group.getCount())
-    return group.getCount();
+    return group.getCount() * (perThread ? 32 : 1);
   int64_t warpgroups = 0;
   for (FlatSymbolRefAttr name : group.getRoles())
     if (tile::RoleOp role = kernel.getRole(name.getValue()))
       warpgroups += role.getWarpgroups();
-  return warpgroups * (ring.getArrive() == tile::Arrive::Warp ? 4 : 1);
+  return warpgroups * (perThread ? 128 : ring.getArrive() == tile::Arrive::Warp ? 4 : 1);
 }
 
 void KernelLowering::initialiseBarriers() {
@@ -114,7 +115,7 @@ void KernelLowering::initialiseBarriers() {
         at += 8;
       };
       for (int64_t i = 0; i < copies * ring.getParts(); ++i)
-        init(std::max<int64_t>(1, ring.getFillWarps()) + (isGathered(ring) ? 128 : 0));
+        init(std::max<int64_t>(1, 32 * ring.getFillWarps()) + (isGathered(ring) ? 128 : 0));
       for (int64_t i = 0; i < copies; ++i)
         for (tile::FreeAttr group : ring.getFree())
           init(freeArrivals(kernel, ring, group) * (isRemote(ring) ? kernel.getCluster() : 1));

@@ -160,12 +160,14 @@ LogicalResult KernelLowering::lowerRelease(tile::ReleaseOp op) {
   tile::RingAttr ring = tile::ringOf(op.getSlot().getType());
   SlotRegs s = slot(op.getSlot());
   const bool full = op.getBarrier() == tile::Barrier::Full, remote = !full && isRemote(ring);
-  const bool perWarp = full || ring.getArrive() == tile::Arrive::Warp;
+  // Of what threads store, all tell, and all who read it: compute-sanitizer would take other lanes' accesses for unordered.
+  const bool perThread = ring.getFillWarps(), perWarp = full || ring.getArrive() == tile::Arrive::Warp;
   // One lane arrives for its warp: the other lanes' accesses must be over. wgmma reads are, as they were waited for.
-  if (perWarp)
+  if (perWarp && !perThread)
     ptx.warpSync();
   Value who = perWarp ? lane : thread;
-  Value arrives = remote ? Value(arith::CmpIOp::create(b, op.getLoc(), arith::CmpIPredicate::ult, who, ptx.i32(kernel.getCluster()))) : ptx.equal(who, 0);
+  Value arrives = remote ? Value(arith::CmpIOp::create(b, op.getLoc(), arith::CmpIPredicate::ult, who, ptx.i32(kernel.getCluster())))
+                         : perThread ? ptx.i1(true) : ptx.equal(who, 0);
   if (s.present)
     arrives = arith::AndIOp::create(b, op.getLoc(), arrives, s.present);
   const int64_t group = op.getGroup().value_or(-1), count = full ? ring.getParts() : ring.getFree().size();

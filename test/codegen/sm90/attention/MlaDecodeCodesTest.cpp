@@ -1,6 +1,7 @@
 // kernel.attn_split over a cache of codes, on the host: values, the barrier protocol in several schedules, bits.
 #include "codegen/sm90/attention/MlaDecodeCodes.h"
 #include "test/codegen/sm90/attention/Fixture.h"
+#include "test/passes/tile/Mutants.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -14,7 +15,7 @@ namespace {
 using Shape = MlaDecodeCodesShape;
 constexpr int64_t kLayers = 2, kLayer = 1, kTablePages = 16, kPageFloats = Shape::kPageBytes / 4;
 
-/// Codes with one scale.
+/// Codes with one scale; of a row of zeros it is 1.
 struct CodedRow {
   std::vector<uint8_t> codes;
   float scale = 1;
@@ -23,11 +24,14 @@ CodedRow coded(const std::vector<double> &row, bool e5m2) {
   double most = 0;
   for (double x : row)
     most = std::max(most, std::fabs(x));
-  CodedRow out{{}, float(most / (e5m2 ? 57344.0 : 448.0))};
+  CodedRow out{{}, most == 0 ? 1 : float(most / (e5m2 ? 57344.0 : 448.0))};
   for (double x : row)
     out.codes.push_back(e5m2 ? floatToE5m2(float(x / out.scale)) : floatToE4m3(float(x / out.scale)));
   return out;
 }
+
+/// Magnitude of a cached row's latent by its place in the page: scales of neighbours 100 times apart.
+double farApart(int64_t r) { return r % 7 ? 0.3 : 0.003; }
 
 /// A decode step: sequences of these lengths in a shuffled pool of pages; what lies beyond a context is NaN, scales too.
 struct CodesStep {
@@ -49,7 +53,7 @@ struct CodesStep {
     return n;
   }
 
-  CodesStep(int64_t heads, std::vector<int32_t> lengths, bool e5m2 = false, float amplitude = 1)
+  CodesStep(int64_t heads, std::vector<int32_t> lengths, bool e5m2 = false, float amplitude = 1, double (*spread)(int64_t) = farApart)
       : heads(heads), seqs(lengths.size()), poolPages(totalPages(lengths) + 2), e5m2(e5m2), lens(std::move(lengths)),
         table(seqs * kTablePages, 0x7fffff), qCodes(seqs * heads * 512), kvCodes(kLayers * poolPages * 64 * 512, e5m2 ? 0x7f : 0x7f),
         qScales(seqs * heads), pages(kLayers * poolPages * kPageFloats, NAN), qRope({seqs, heads, 64}, 2, amplitude),
@@ -58,10 +62,10 @@ struct CodesStep {
     out.fill(kNan);
     std::mt19937 random(5);
     std::normal_distribution<double> normal;
-    auto row = [&](double spread) {
+    auto row = [&](double magnitude) {
       std::vector<double> x(512);
       for (double &v : x)
-        v = spread * normal(random);
+        v = magnitude * normal(random);
       return x;
     };
     for (int64_t i = 0; i < seqs * heads; ++i) {
@@ -80,7 +84,7 @@ struct CodesStep {
             std::fill_n(kvRope.row({kLayer, page, r}), 64, kNan);
             continue;
           }
-          CodedRow k = coded(row(r % 7 ? 0.3 : 0.003), e5m2); // scales of neighbours 100 times apart
+          CodedRow k = coded(row(spread(r)), e5m2);
           std::copy(k.codes.begin(), k.codes.end(), kvCodes.begin() + place(page, r) * 512);
           pages[(kLayer * poolPages + page) * kPageFloats + Shape::kScaleAt / 4 + r] = k.scale;
         }
@@ -99,7 +103,10 @@ struct CodesStep {
   }
   void endPart() { parts.push_back(items.size() / 5); }
 
-  void run(uint64_t seed) {
+  void run(uint64_t seed) { EXPECT_EQ(findings(seed, nullptr), "") << "seed " << seed; }
+
+  /// What the simulator finds in the kernel after a mutation.
+  std::string findings(uint64_t seed, const tile::Mutant *mutant) {
     Shape shape;
     shape.heads = heads, shape.pages = kTablePages, shape.scale = kScale;
     KernelModule module([&](TileBuilder &t) {
@@ -107,7 +114,9 @@ struct CodesStep {
       shape.codes = e5m2 ? mlir::Type(mlir::Float8E5M2Type::get(ctx)) : mlir::Type(mlir::Float8E4M3FNType::get(ctx));
       buildMlaDecodeCodes(t, "mla_decode", shape);
     });
-    ASSERT_TRUE(module.valid());
+    EXPECT_TRUE(module.valid());
+    if (mutant)
+      mutant->apply(module.kernel());
     if (partial.empty())
       partial.resize(heads * 512), lse.resize(heads);
     std::vector<int32_t> starts = parts;
@@ -128,7 +137,7 @@ struct CodesStep {
                              Arg::memory(partial.data(), {slots, heads, 512}),
                              Arg::memory(lse.data(), {slots, heads}),
                              Arg::scalar(kLayer)};
-    EXPECT_EQ(findings(module.kernel(), args, count * shape.headTiles(), seed), "") << "seed " << seed;
+    return codegen::findings(module.kernel(), args, count * shape.headTiles(), seed);
   }
 
   /// Pages [begin, end) of a sequence, one head: codes times their scales in double.
@@ -220,6 +229,32 @@ TEST(MlaDecodeCodes, LargeScores) {
   step.checkWhole(0);
 }
 
+/// Weights are f16, which ends at 6e-8 and 65504: a token's scale must not push them out of it.
+TEST(MlaDecodeCodes, ScalesBeyondHalfPrecision) {
+  for (bool e5m2 : {false, true})
+    for (auto [magnitude, amplitude] : {std::pair<double (*)(int64_t), float>{[](int64_t) { return 1e-7; }, 1}, {[](int64_t) { return 1e7; }, 1e-8f}}) {
+      CodesStep step(4, {130}, e5m2, amplitude, magnitude);
+      step.add(0, 0, 3, -1), step.endPart();
+      step.run(4);
+      step.checkWhole(0);
+    }
+}
+
+/// A row of zeros has scale 1 and codes 0: its key counts, its value does not.
+TEST(MlaDecodeCodes, RowsOfZeros) {
+  for (bool e5m2 : {false, true}) {
+    CodesStep step(4, {190, 64}, e5m2, 1, [](int64_t r) { return r % 3 ? 0.3 : 0.0; });
+    CodesStep zeros(4, {190}, e5m2, 1, [](int64_t) { return 0.0; });
+    step.add(0, 0, 3, -1), step.add(1, 0, 1, -1), step.endPart();
+    zeros.add(0, 0, 3, -1), zeros.endPart();
+    step.run(5), zeros.run(5);
+    step.checkWhole(0), step.checkWhole(1);
+    for (int64_t h = 0; h < zeros.heads; ++h)
+      for (double x : widened(zeros.out.row({0, h}), 512))
+        EXPECT_EQ(x, 0);
+  }
+}
+
 TEST(MlaDecodeCodes, BitsDoNotDependOnTheBatch) {
   CodesStep many(4, {200, 130, 77});
   for (int32_t s = 0; s < many.seqs; ++s)
@@ -232,6 +267,34 @@ TEST(MlaDecodeCodes, BitsDoNotDependOnTheBatch) {
   many.checkWhole(1);
   for (int64_t h = 0; h < many.heads; ++h)
     EXPECT_TRUE(std::equal(many.out.row({1, h}), many.out.row({1, h}) + 512, alone.out.row({1, h})));
+}
+
+/// Every wait and release is needed: without one the simulator sees a race or a deadlock. Awaits of tokens only say when registers
+/// are free again, and the barrier in front of clearing codes (the third) is for warps that lag behind their warpgroup's product,
+/// which the simulator does not know.
+TEST(MlaDecodeCodes, MutantsAreReported) {
+  Shape shape;
+  shape.heads = 8, shape.pages = kTablePages, shape.scale = kScale;
+  KernelModule module([&](TileBuilder &t) {
+    shape.codes = t.f8;
+    buildMlaDecodeCodes(t, "mla_decode", shape);
+  });
+  CodesStep step(8, {130, 330, 40});
+  for (int32_t s : {0, 1, 2, 2, 0})
+    step.add(s, 0, CodesStep::pagesOf(step.lens[s]), -1);
+  step.endPart();
+  int tried = 0;
+  for (const tile::Mutant &mutant : tile::mutantsOf(module.kernel())) {
+    llvm::StringRef name = mutant.name;
+    if (name.starts_with("earlier") || name.starts_with("later") || name.starts_with("drop await") || name == "drop sync 2")
+      continue;
+    std::string found;
+    for (uint64_t seed = 1; seed <= 4 && found.empty(); ++seed)
+      found = step.findings(seed, &mutant);
+    EXPECT_NE(found, "") << mutant.name;
+    ++tried;
+  }
+  EXPECT_GE(tried, 16);
 }
 
 } // namespace dsv3::codegen

@@ -112,7 +112,7 @@ TEST(AttentionKernels, Decode) {
 }
 
 TEST(AttentionKernels, DecodeOfCodes) {
-  for (int64_t heads : {16, 128})
+  for (int64_t heads : {4, 16, 72, 128})
     for (bool e5m2 : {false, true}) {
       SCOPED_TRACE(std::to_string(heads) + " heads");
       MlaDecodeCodesShape shape;
