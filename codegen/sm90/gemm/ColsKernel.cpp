@@ -378,9 +378,14 @@ private:
       first = k.min(first, spec.paddedScales() - 64);
     return k.read(scales[size_t(i)], {item.stack ? k.add(k.mul(item.stack, spec.paddedScales()), first) : first, 0}, k.row(k.f32), {}, {}, /*trans=*/true);
   }
+  /// Scales per 128 k are looked up in the loop over K, by tokens that stay.
+  void begin(const ColsItem &item, Value) override {
+    if (spec.gathers && spec.rowsScaled() && promotes(spec.operands))
+      scaledTokens = k.read(tokenOf, {item.row}, k.col(s.tokens, k.i32), {}, item.rows);
+  }
   Value readRowScales(Value row, Value rows, int64_t tokens, Value kBlock) override {
     if (spec.gathers)
-      return k.lookup(rowScales, k.read(tokenOf, {row}, k.col(tokens, k.i32), {}, rows), kBlock);
+      return k.lookup(rowScales, scaledTokens ? scaledTokens : k.read(tokenOf, {row}, k.col(tokens, k.i32), {}, rows), kBlock);
     return k.read(rowScales, {row, kBlock}, k.col(tokens, k.f32), rows, {}, /*trans=*/true);
   }
 
@@ -392,7 +397,7 @@ private:
   SmallVector<Value, 2> w, scales;
   SmallVector<Value> own;
   Value x, rowScales, out, outScales, tokenOf;
-  Value tokens; ///< the producer's, of an item
+  Value tokens, scaledTokens; ///< of an item: the producer's, a consumer's
 };
 } // namespace
 

@@ -19,7 +19,7 @@ struct ColsSpec {
   Operands operands = Operands::Bf16;
   bool stacked = false;     ///< w has a leading dim (heads, experts)
   bool xHeads = false;      ///< x has a leading dim of heads
-  bool gathers = false;     ///< rows of x are tokens', picked by row; without scales or with one a row
+  bool gathers = false;     ///< rows of x are tokens', picked by row
   mlir::Type outElem;
   mlir::Type via;           ///< gated: what both products are rounded to first
   int64_t outPitch = 0;     ///< elements

@@ -140,16 +140,9 @@ static std::string whyNotCodes(const GemmProblem &p) {
   return p.shape.n % 128 ? "the result has " + std::to_string(p.shape.n) + " channels, no multiple of the 128 that share a scale" : "";
 }
 
-/// Rows that producers gather: whole ones, without scales or with one each.
-static std::string whyNotGathered(const GemmProblem &p) {
-  if (promotes(p.shape.operands) && p.rowsScaled())
-    return "rows of x are picked by token_of and have a scale per 128 channels, and this kernel reads gathered rows (--dsv3-expand-experts gathers them)";
-  return p.x.pitch == p.shape.k && !p.x.offset ? "" : "rows of x are picked by token_of from a view, and this kernel reads gathered rows";
-}
-
 std::string GemmProblem::whyIllegal() const {
-  if (std::string why = gathers() ? whyNotGathered(*this) : std::string(); !why.empty())
-    return why;
+  if (gathers() && (x.pitch != shape.k || x.offset))
+    return "rows of x are picked by token_of from a view, and this kernel reads gathered rows (--dsv3-expand-experts gathers them)";
   if (std::string why = rowsScaled() ? whyNotRowScales(*this) : std::string(); !why.empty())
     return why;
   if (shape.operands == Operands::ExpandedFp8 && isInt8(tensorOf(op->getOperand(1))))

@@ -282,7 +282,7 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
   // 112 registers each, three 152, two 232, of which the rest of the kernel takes 60.
   const bool sums = promotes(p.operands), expands = p.operands == Operands::ExpandedFp8, streams = !p.grouped && !sums;
   const bool pieces = ColsSchedule::inPieces(p.operands, p.weights, split > 1 ? std::max<int64_t>(8, tokens / split) : tokens); // which read them a few at a time
-  const int64_t scales = scalesRows(p.operands) && !pieces ? tokens / (sums ? 2 : 4) : 0;
+  const int64_t scales = scalesRows(p.operands) && !pieces ? tokens / (sums ? 2 : 4) + (sums && p.gathers ? tokens / 4 : 0) : 0;
   const int64_t accumulators = p.weights * tokens / 2 * (sums ? 2 : 1) + scales;
   for (int64_t order : {4, 3, 2, 1}) {
     const int64_t warpgroups = streams ? 5 - order : order;

@@ -13,7 +13,8 @@ struct Item {
   Value expert; ///< null without
   Value m, n;
   Value left;   ///< rows from m that exist
-  Value rowScales = {}; ///< int8, rows gathered: read ahead of the products
+  Value tokens = {};    ///< where they are gathered, of the rows of a warpgroup
+  Value rowScales = {}; ///< one per row, gathered: read ahead of the products
 };
 
 class RowsKernel {
@@ -139,8 +140,10 @@ private:
     k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
       Item it = item(at);
       it.m = k.add(it.m, row), it.left = k.sub(it.left, row);
-      if (spec.gathers && integer()) // two reads, one behind the other: their time passes while K is multiplied
-        it.rowScales = k.lookup(xScales, k.read(tokenOf, {it.m}, k.row(k.i32), {}, it.left), 0);
+      if (spec.gathers && scaled())
+        it.tokens = k.read(tokenOf, {it.m}, k.row(k.i32), {}, it.left);
+      if (it.tokens && !promotes(spec.operands)) // two reads, one behind the other: their time passes while K is multiplied
+        it.rowScales = k.lookup(xScales, it.tokens, 0);
       Values r = promotes(spec.operands) ? multiplyScaled(row, it, v[0]) : multiply(row, it, v[0]);
       store(Values(ArrayRef<Value>(r).drop_front()), it);
       return Values{r[0]};
@@ -178,7 +181,9 @@ private:
   }
 
   Value readRowScales(const Item &it, Value kBlock) {
-    return it.rowScales ? it.rowScales : k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
+    if (it.tokens)
+      return it.rowScales ? it.rowScales : k.lookup(xScales, it.tokens, kBlock);
+    return k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
   }
 
   /// int8: the scales of the tile's columns, `width` of them at a time. Past the last ones those stand in, and nothing of it is

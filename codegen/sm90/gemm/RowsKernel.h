@@ -13,7 +13,7 @@ struct RowsSpec {
   int64_t weights = 1;    ///< 2: y = silu(x w0^T) * (x w1^T); a tile holds bn / 2 rows of each
   Operands operands = Operands::Bf16; ///< not expanded
   int64_t experts = 0;    ///< of stacked weights; rows of x belong to experts. 0: plain rows
-  bool gathers = false;   ///< of experts: rows of x are tokens', picked by row. Codes have a scale per row then
+  bool gathers = false;   ///< of experts: rows of x are tokens', picked by row
   int64_t rowTiles = 0;   ///< experts: tiles of rows at most
   mlir::Type outElem;
   bool codes = false;     ///< y as i8 with a scale per row and 128 columns, which are a tile's

@@ -367,11 +367,14 @@ TEST(GroupedGemm, MutantsOfGatheringAreReported) {
   Product(c, {{"stages", 3}}, "sm90.grouped_gated_gemm_rows").expectMutantsReported(7);
 }
 
-TEST(GroupedGemm, ReadsGatheredRows) {
-  Case c{.rows = {8}, .capacity = 8, .n = 64, .k = 128, .gated = true, .stored = Stored::Fp8, .tokens = 8};
-  EXPECT_EQ(LaunchKernel::whyIllegal(c.args(), c.body(), c.attributes()),
-            "rows of x are picked by token_of and have a scale per 128 channels, and this kernel reads gathered rows (--dsv3-expand-experts gathers "
-            "them)");
+/// Scales per 128 channels are picked block by block.
+TEST(GroupedGemm, GathersRowsWithScales) {
+  for (Stored stored : {Stored::Fp8, Stored::Int8Groups}) {
+    Product({.rows = {3, 0, 30}, .capacity = 40, .n = 136, .k = 320, .gated = true, .stored = stored, .tokens = 9}, {}, "sm90.grouped_gated_gemm").check(1, 2);
+    Product({.rows = {70, 0, 90}, .capacity = 192, .n = 128, .k = 320, .gated = true, .stored = stored, .phase = "prefill", .tokens = 50}, {},
+            "sm90.grouped_gated_gemm_rows")
+        .check(3, 2);
+  }
 }
 
 TEST(GroupedGemm, CountsTheWeightsOfExpertsWithRows) {
@@ -409,12 +412,13 @@ TEST(GroupedCode, GateUp) {
 /// Registers of producers that gather, as well.
 TEST(GroupedCode, Gathering) {
   for (int64_t capacity : {1, 8, 256, 1024, 4096}) {
-    for (Stored stored : {Stored::Bf16, Stored::Fp8Weights})
+    for (Stored stored : {Stored::Bf16, Stored::Fp8Weights, Stored::Fp8})
       assemble(32, capacity, 2048, 7168, /*gated=*/true, stored, /*outCodes=*/false, capacity);
     for (bool codes : {false, true})
       assemble(32, capacity, 2048, 7168, /*gated=*/true, Stored::Int8, codes, capacity);
   }
   assemble(256, 32768, 256, 7168, /*gated=*/true, Stored::Int8, /*outCodes=*/true, 4096);
+  assemble(256, 32768, 256, 7168, /*gated=*/true, Stored::Fp8, /*outCodes=*/false, 4096);
 }
 
 TEST(GroupedCode, Down) {
