@@ -265,12 +265,13 @@ struct Choice {
 } // namespace
 
 /// Whether blocks of a cluster may share K of experts' products, as measured: sums of more than 8 rows are too much to exchange (512
-/// rows of 32 experts: 265 us in two parts, 233 whole), and larger clusters pay where all of them run at once.
+/// rows of 32 experts: 265 us in two parts, 233 whole), as many small items as multiprocessors need no parts (8 tokens for 8 of 256
+/// experts: 56.2 us in two, 54.0 whole), and larger clusters pay where all of them run at once.
 static bool mayShare(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) {
   if (s.split == 1)
     return true;
   const double items = drawnRowTiles(p, s.tokens) * double(ceilDiv(p.n, s.bm()));
-  return s.tokens == 8 && (s.split == 2 || (s.split == 4 && items <= double(gpu.clusters(s.split))));
+  return s.tokens == 8 && ((s.split == 2 && (s.warpgroups > 1 || items <= double(gpu.sms))) || (s.split == 4 && items <= double(gpu.clusters(s.split))));
 }
 
 /// Warpgroups, K of a stage and stages for a token tile; `warpgroups` 0 when nothing fits.
