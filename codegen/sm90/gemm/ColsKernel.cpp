@@ -83,11 +83,13 @@ int64_t ColsKernel::unit() const { return kUnit; }
 
 /// [from, to) of the item's part: whole units, the last part ends at K.
 std::pair<Num, Num> ColsKernel::range(const ColsItem &item) {
-  if (!item.part || s.apart)
-    return {0, spec.k};
+  return item.part && !s.apart ? rangeOfPart(item.part, s.split) : std::pair<Num, Num>{0, spec.k};
+}
+
+std::pair<Num, Num> ColsKernel::rangeOfPart(Value part, int64_t parts) {
   int64_t units = (spec.k + unit() - 1) / unit();
-  auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), s.split), unit()); };
-  return {bound(item.part), k.min(bound(k.add(item.part, 1)), spec.k)};
+  auto bound = [&](Value part) { return k.mul(k.div(k.mul(part, units), parts), unit()); };
+  return {bound(part), k.min(bound(k.add(part, 1)), spec.k)};
 }
 
 //===-- Producer ------------------------------------------------------------===//

@@ -100,6 +100,7 @@ protected:
 
   // What overriding steps are made of.
   std::pair<Num, Num> range(const ColsItem &item);
+  std::pair<Num, Num> rangeOfPart(Value part, int64_t parts);
   /// Parts of a split begin at multiples of it.
   virtual int64_t unit() const;
   /// bf16 rows by tensor map, with the item's entry of stacked ones.

@@ -101,6 +101,7 @@ private:
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;
     spec.outElem = p.outElem, spec.via = p.via, spec.outPitch = p.y.pitch;
     spec.wide = p.wide, spec.e4m3 = p.e4m3, spec.wGrouped = p.wGrouped, spec.xGrouped = p.xGrouped, spec.zeros = p.zeros, spec.codesOut = p.codesOut, spec.e4m3Out = p.e4m3Out;
+    spec.parts = std::max(p.scheduleShape().parts, spec.schedule.split);
     spec.pieces = spec.exact() && spec.weights * spec.schedule.columns() >= 256; // 4 bytes would spill
     return spec;
   }

@@ -144,7 +144,21 @@ private:
   Value asFloat(Value zeros) { return arith::SIToFPOp::create(k.b, k.row(k.f32), arith::ExtSIOp::create(k.b, k.row(k.i32), zeros)); }
 
   Values multiplyItem(const ColsItem &item, Value g, Value slot) override {
-    return spec.promoted() ? multiplyGroups(item, g, slot) : multiplyWhole(item, g, slot);
+    if (!spec.promoted())
+      return multiplyWhole(item, g, slot);
+    return spec.parts > s.split ? multiplyParts(item, g, slot) : multiplyGroups(item, range(item), g, slot);
+  }
+
+  /// A block adds up what those of a cluster would exchange. Minus zero and the first part is that part, be it a zero.
+  Values multiplyParts(const ColsItem &item, Value g, Value slot) {
+    Values totals{slot};
+    totals.append(size_t(held()), k.constant(k.frag(s.tokens, k.f32), -0.0));
+    return k.loop(0, spec.parts, 1, totals, [&](Value part, Values v) {
+      Values sums = multiplyGroups(item, rangeOfPart(part, spec.parts), g, v[0]);
+      for (size_t i = 1; i < sums.size(); ++i)
+        sums[i] = k.add(v[i], sums[i]);
+      return sums;
+    });
   }
 
   Type sumElem() { return spec.wide || spec.e4m3 ? k.f32 : k.i32; }
@@ -204,8 +218,8 @@ private:
   }
 
   /// Sums of 128 k, each times its scales, added in ascending order.
-  Values multiplyGroups(const ColsItem &item, Value g, Value slot) {
-    auto [from, to] = range(item);
+  Values multiplyGroups(const ColsItem &item, std::pair<Num, Num> range, Value g, Value slot) {
+    auto [from, to] = range;
     const size_t weights = size_t(held()), ahead = 1 + weights;
     Type sumType = k.frag(s.tokens, k.f32);
     // Scales of x that do not come with the stage are read a stage ahead, so that the loads are over before they are needed.

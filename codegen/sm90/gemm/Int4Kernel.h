@@ -18,6 +18,7 @@ struct Int4Spec : ColsSpec {
   bool e4m3 = false;     ///< x is E4M3, not int8
   bool wGrouped = false; ///< a scale of w per row and 128 k, else per row
   bool xGrouped = false; ///< a scale of x per row and 128 k, else per row (codes)
+  int64_t parts = 1;     ///< of K, whose sums are joined in the end: blocks of a cluster have one each, or one block all (promoted)
   bool zeros = false;    ///< weights have a zero point wherever they have a scale (bf16)
 
   /// Sums of 128 k are scaled and added one after the other; else one sum over K is scaled. Tensor cores keep 13 bits of a sum of

@@ -18,18 +18,28 @@ int64_t registers(const Int4Shape &p, const ColsSchedule &s) {
   int64_t operand = p.wide ? 32 : 16, sums = s.held(p.weights) * s.tokens / 2, inFlight = std::min<int64_t>(2, units(p, s));
   const int64_t rest = !p.wide && !p.promoted && sums >= 128 ? (units(p, s) > 2 ? 40 : 30) : 44; // scales in pieces, or of all columns
   if (p.promoted)
-    sums += inFlight * s.tokens / 2 + (p.wide ? 0 : std::min<int64_t>(2, s.bk / 128) * s.tokens / 4);
+    sums += (p.parts > s.split ? sums : 0) + inFlight * s.tokens / 2 + (p.wide ? 0 : std::min<int64_t>(2, s.bk / 128) * s.tokens / 4);
   const int64_t picked = p.gathers && !p.wide ? std::min<int64_t>(s.tokens, 32) / 4 : 0; // tokens whose scales are looked up
   return sums + inFlight * operand + 8 + rest + picked + (p.e4m3 ? 4 : 0); // tables
 }
 
 int64_t registersOf(int64_t warpgroups) { return warpgroups == 4 ? 112 : warpgroups == 2 ? 232 : 255; }
 
+/// The same as below, of E4M3 rows.
+double unitClocksE4m3(const Int4Shape &p, const ColsSchedule &s) {
+  constexpr double kExpand = 112, kLatency = 60, kIssue = 1.15;
+  const double product = 4 * std::max(16.0, double(s.tokens) / 2), promote = double(s.tokens) / (p.wGrouped && p.xGrouped ? 1 : 2) + 16;
+  const double chain = std::max(product + kLatency, kExpand + 30) + promote + 20 + kExpand / double(units(p, s));
+  return std::max({chain, double(s.warpgroups) * product, double(s.warpgroups) * (kExpand + promote) * kIssue});
+}
+
 /// Clocks of a warpgroup's unit and of all warpgroups' units together: tensor cores, and the instructions that expand and promote,
 /// each of which every scheduler issues for one warp of a warpgroup.
 double unitClocks(const Int4Shape &p, const ColsSchedule &s) {
+  if (p.e4m3)
+    return unitClocksE4m3(p, s);
   double product = (p.wide ? 8 : 4) * std::max(16.0, double(s.tokens) / 2);
-  double issue = (p.wide ? 110 : p.e4m3 ? 120 : 48) + (p.promoted ? (p.wide || p.e4m3 ? 1.0 : 4.0) * double(s.tokens) : 0);
+  double issue = (p.wide ? 110 : 48) + (p.promoted ? (p.wide ? 1.0 : 4.0) * double(s.tokens) : 0);
   // No unit is in flight at the end of a stage: one alone is promoted after its product.
   double chain = (units(p, s) == 1 ? product + issue : std::max(product, issue)) + 40;
   return std::max({chain, double(s.warpgroups) * product, double(s.warpgroups) * issue});
@@ -59,6 +69,9 @@ double estimate(const Int4Shape &p, const ColsSchedule &s, const GpuModel &gpu) 
   return kStart + std::pow(std::pow(memory, 4) + std::pow(work, 4), 0.25) + rounds * (kItemEnd + columns * kStore) + exchange + uneven;
 }
 
+/// int8, 32 rows of gate and up: 78 us with 8 units in a stage, 70 with 4. E4M3: 82.5 and 83.6.
+static int64_t mostUnits(const Int4Shape &p, const ColsSchedule &s) { return p.rows <= 8 || (p.e4m3 && s.tokens == 8) ? 8 : 4; }
+
 /// Warpgroups, K of a stage and stages for a token tile and a split; `warpgroups` 0 when nothing fits.
 static ColsSchedule complete(const Int4Shape &p, int64_t split, int64_t tokens, const GpuModel &gpu, double &least) {
   ColsSchedule best;
@@ -72,7 +85,7 @@ static ColsSchedule complete(const Int4Shape &p, int64_t split, int64_t tokens, 
       s.warpgroups = warpgroups, s.tokens = tokens, s.split = apart ? 2 : split, s.bk = bk, s.apart = apart;
       if (apart ? !mayPart : bk > 512)
         continue;
-      if (padded % bk || units(p, s) > (p.rows <= 8 ? 8 : 4) /* 32 rows of gate and up: 78 us with 8, 70 with 4 */ || registers(p, s) > registersOf(warpgroups) || (split > 1 && bk > 128 && padded % (split * bk)) || padded / bk < split)
+      if (padded % bk || units(p, s) > mostUnits(p, s) || registers(p, s) > registersOf(warpgroups) || (split > 1 && bk > 128 && padded % (split * bk)) || padded / bk < split || padded % (p.parts * bk))
         continue;
       if (p.pairs && (warpgroups == 1 || s.columns() % 8))
         continue;
@@ -110,7 +123,7 @@ ColsSchedule chooseInt4(const Int4Shape &p, const GpuModel &gpu) {
   double least = 1e30;
   for (int64_t tokens : {8, 16, 32, 64, 96, 128, 160, 192, 256}) {
     for (int64_t split : {1, 2, 4, 8})
-      if (p.freeSplit || split == p.fixedSplit)
+      if (p.parts > 1 ? split == 1 || split == p.parts : p.freeSplit || split == p.fixedSplit)
         if (ColsSchedule s = complete(p, split, tokens, gpu, least); s.warpgroups)
           best = s;
     if (!p.grouped && tokens >= p.rows)

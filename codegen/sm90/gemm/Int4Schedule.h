@@ -7,10 +7,11 @@ namespace dsv3::codegen {
 
 /// Beside GemmShape, whose `operands` is not used.
 struct Int4Shape : GemmShape {
-  bool wide = false, e4m3 = false, wGrouped = false, promoted = false; ///< as in Int4Problem
+  bool wide = false, e4m3 = false, wGrouped = false, xGrouped = false, promoted = false; ///< as in Int4Problem
   bool pairs = false;      ///< two warpgroups share scales of y
   bool freeSplit = false;  ///< parts of K do not change bits: the schedule's own choice
   int64_t fixedSplit = 1;  ///< else
+  int64_t parts = 1;       ///< of K, in which sums are joined: a block of a cluster may have each
 };
 
 /// Parts of K for a weight: a function of the weight alone.

@@ -113,17 +113,23 @@ std::string Int4Problem::whyIllegal() const {
   return {};
 }
 
+/// Rows of a weight that leave half of the GPU idle where one expert has all tokens: there K is for two blocks, unless a pair of
+/// weights is (ColsSchedule::apart).
+static constexpr int64_t kFewRows = 64 * 66;
+
 Int4Shape Int4Problem::scheduleShape() const {
   Int4Shape s;
   static_cast<GemmShape &>(s) = shape;
-  s.wide = wide, s.e4m3 = e4m3, s.wGrouped = wGrouped, s.promoted = promoted(), s.pairs = codesOut;
+  s.wide = wide, s.e4m3 = e4m3, s.wGrouped = wGrouped, s.xGrouped = xGrouped, s.promoted = promoted(), s.pairs = codesOut;
   s.freeSplit = !wide && !promoted();
   s.fixedSplit = s.freeSplit || grouped || !decode ? 1 : splitOfWeight(s);
+  s.parts = s.promoted && (s.pairs || !wGrouped) && grouped && decode && shape.n <= kFewRows && shape.k % 1024 == 0 ? 2 : 1;
   return s;
 }
 
 std::string Int4Problem::chain() const {
-  int64_t parts = scheduleShape().fixedSplit;
+  const Int4Shape s = scheduleShape();
+  int64_t parts = std::max(s.fixedSplit, s.parts);
   std::string text = promoted() ? "k_blocks128" : parts > 1 ? "k" : "k_ascending";
   return parts > 1 ? text + "_split" + std::to_string(parts) : text;
 }

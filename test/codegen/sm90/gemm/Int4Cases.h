@@ -164,6 +164,8 @@ public:
     return bad;
   }
 
+  bool sameBits(const Int4Product &other) const { return y == other.y; }
+
   Int4Case c;
   std::unique_ptr<LaunchKernel> kernel;
 

@@ -70,6 +70,22 @@ TEST(Int4E4m3, StoresCodes) {
   }
 }
 
+/// Experts of few rows of weights join sums of two halves of K, in a block or over two of a cluster.
+TEST(Int4E4m3, HalvesOfKInOneBlockOrTwo) {
+  for (bool codes : {false, true}) {
+    Int4Case c = of({.rows = {7, 0, 18}, .capacity = 40, .n = 256, .k = 1024, .gated = true, .out = "bf16", .codes = codes});
+    Int4Product one(c, {{"split", 1}, {"warpgroups", 2}, {"tokens", 16}, {"bk", 256}, {"stages", 3}, {"row_tiles", 5}});
+    Int4Product two(c, {{"split", 2}, {"warpgroups", 2}, {"tokens", 16}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}});
+    one.run(1, 2), two.run(2, 4);
+    EXPECT_EQ(cast<kernel::KernelOp>(one.kernel->op()).getKernelNumerics().getChain(), "k_blocks128_split2");
+    EXPECT_TRUE(one.sameBits(two));
+    EXPECT_TRUE(codes || one.wrong(false) == 0);
+  }
+  // Prompts, weights with enough rows, and pairs that blocks have one each of have one sum.
+  for (Int4Case c : {of({.rows = {7, 0, 18}, .capacity = 40, .n = 256, .k = 1024, .gated = true, .w = "1x128"}), of({.rows = {7, 0, 18}, .capacity = 40, .n = 4288, .k = 1024}), of({.rows = {7, 0, 18}, .capacity = 512, .n = 256, .k = 1024})})
+    EXPECT_EQ(cast<kernel::KernelOp>(c.compile()->op()).getKernelNumerics().getChain(), "k_blocks128");
+}
+
 /// Tensor cores keep 13 bits of a sum of E4M3 products: also where one scale would do for all of K.
 TEST(Int4E4m3, SumsAreJoinedOutside) {
   auto chain = [](const Int4Case &c) {
@@ -79,8 +95,8 @@ TEST(Int4E4m3, SumsAreJoinedOutside) {
     EXPECT_TRUE(numerics.getMul() == (c.e4m3() ? Type(Float8E4M3FNType::get(numerics.getContext())) : IntegerType::get(numerics.getContext(), 8)));
     return numerics.getChain().str();
   };
-  EXPECT_EQ(chain(of({.rows = {8, 1}, .capacity = 16, .n = 64, .k = 1024})), "k_blocks128");
-  EXPECT_EQ(chain(of({.rows = {8, 1}, .capacity = 16, .n = 64, .k = 1024, .w = "1x128", .x = "1x128"})), "k_blocks128");
+  EXPECT_EQ(chain(of({.rows = {8, 1}, .capacity = 16, .n = 64, .k = 512})), "k_blocks128");
+  EXPECT_EQ(chain(of({.rows = {8, 1}, .capacity = 16, .n = 64, .k = 512, .w = "1x128", .x = "1x128"})), "k_blocks128");
   Int4Product p(of({.rows = {8, 1}, .capacity = 16, .n = 64, .k = 1024}));
   int64_t sums = 0;
   p.kernel->kernel().walk([&](tile::MmaOp mma) { sums += isa_and_nonnull<tile::NoneOp>(mma.getAcc().getDefiningOp()); });
