@@ -95,17 +95,22 @@ private:
       add(name, which[i], std::vector<double>(values.row(int64_t(i)), values.row(int64_t(i)) + values.cols()));
   }
 
-  /// What codes and scales of rows of bf16 or f32 mean together, as output `b` stores them.
-  Array<double> quantised(const Buffer &b, const Array<double> &x) {
+  /// What codes and scales of `x` mean together, both found in float32 as kernels do: in double a number half-way between two codes
+  /// may fall to the other side.
+  Array<double> throughCodes(const Array<double> &x, const reference::QuantScheme &scheme) {
     Array<float> narrow(x.shape, std::vector<float>(x.data.begin(), x.data.end()));
+    Array<float> y = errors.take(reference::dequantize(errors.take(reference::quantize(narrow, scheme))));
+    return Array<double>(y.shape, std::vector<double>(y.data.begin(), y.data.end()));
+  }
+  /// Rows of bf16 or f32 as output `b` stores them.
+  Array<double> quantised(const Buffer &b, const Array<double> &x) {
     reference::QuantScheme scheme;
     scheme.blockRows = 1;
     scheme.blockCols = b.isQuantised() ? b.block[1] : json.value("block", int64_t(128));
     if (b.isQuantised() && b.parts[0].elem == DType::I8)
       scheme.storage = reference::QuantStorage::I8;
     scheme.powerOfTwo = json.value("powers_of_two", false);
-    Array<float> y = errors.take(reference::dequantize(errors.take(reference::quantize(narrow, scheme))));
-    return Array<double>(y.shape, std::vector<double>(y.data.begin(), y.data.end()));
+    return throughCodes(x, scheme);
   }
   /// Rows that a launch stores as output `name`. Codes are those of the numbers it would store otherwise.
   void addRows(const char *name, const std::vector<int64_t> &which, const Array<double> &values) {
@@ -524,7 +529,7 @@ private:
           int64_t row = s * heads + which[size_t(i)];
           Array<double> a({1, 1, width}, lanes(latent, row)), b({1, 1, rope}, lanes(q, row));
           if (kv.latent) { // codes meet codes
-            a = errors.take(reference::dequantize(errors.take(reference::quantize(a, {reference::QuantStorage::F8E4M3, 1, 0}))));
+            a = throughCodes(a, {reference::QuantStorage::F8E4M3, 1, 0});
             results[size_t(i)] = codesAttention(kv, a.data, b.data, cache, context, number("scale", 0.1352337788));
             continue;
           }
