@@ -70,6 +70,18 @@ TEST(Int4E4m3, StoresCodes) {
   }
 }
 
+/// Rows that token_of picks are copied where they are multiplied; of those with a scale per 128 channels there is no such kernel.
+TEST(Int4E4m3, GathersRows) {
+  Int4Case c = of({.rows = {3, 0, 18}, .capacity = 24, .n = 256, .k = 1024, .gated = true, .out = "bf16", .tokens = 7});
+  check(c, false, {}, 1, 2);
+  check(c, false, {{"split", 2}, {"warpgroups", 2}, {"tokens", 8}, {"bk", 128}, {"stages", 3}}, 2, 4);
+  c.w = "1x128";
+  check(c, false, {}, 3, 2);
+  c.x = "1x128";
+  EXPECT_EQ(LaunchKernel::whyIllegal(c.args(), c.body(), c.attributes()).substr(0, 68),
+            "rows of x are picked by token_of and have a scale per 128 channels, ");
+}
+
 /// Experts of few rows of weights join sums of two halves of K, in a block or over two of a cluster.
 TEST(Int4E4m3, HalvesOfKInOneBlockOrTwo) {
   for (bool codes : {false, true}) {
