@@ -1,13 +1,13 @@
 #include "tools/dsv3-bench/Expected.h"
 
 #include "runtime/core/TokenChoice.h"
-#include "runtime/reference/Attention.h"
 #include "runtime/reference/ExpandedAttention.h"
 #include "runtime/reference/Linear.h"
 #include "runtime/reference/Moe.h"
 #include "runtime/reference/Norm.h"
 #include "runtime/reference/Quantize.h"
 #include "runtime/reference/Rope.h"
+#include "tools/dsv3-bench/CodesAttention.h"
 #include "tools/dsv3-bench/Errors.h"
 
 #include <algorithm>
@@ -453,65 +453,6 @@ private:
       add("out", which[i], std::move(results[i]));
   }
 
-  /// Sum of products of codes as Hopper's tensor cores have it: of 32 products and the sum before them each is cut to 13 bits
-  /// below the largest, whatever the accumulator's format (DeepSeek-V3, arXiv 2412.19437, section 3.3.2, reports about 14 bits).
-  static double codesDot(const double *a, const double *b, int64_t n) {
-    constexpr int64_t step = 32;
-    double sum = 0;
-    for (int64_t from = 0; from < n; from += step) {
-      double largest = std::abs(sum);
-      for (int64_t i = from; i < std::min(n, from + step); ++i)
-        largest = std::max(largest, std::abs(a[i] * b[i]));
-      if (largest == 0)
-        continue;
-      const double unit = std::ldexp(1.0, std::ilogb(largest) - 13);
-      double units = std::trunc(sum / unit);
-      for (int64_t i = from; i < std::min(n, from + step); ++i)
-        units += std::trunc(a[i] * b[i] / unit);
-      sum = units * unit;
-    }
-    return sum;
-  }
-
-  /// Divides by the scale that makes `most` of the largest number, and returns it.
-  static double toCodes(double *row, int64_t n, double most) {
-    double largest = 0;
-    for (int64_t i = 0; i < n; ++i)
-      largest = std::max(largest, std::abs(row[i]));
-    const double scale = largest > 0 ? largest / most : 1;
-    for (int64_t i = 0; i < n; ++i)
-      row[i] /= scale;
-    return scale;
-  }
-
-  /// One query of codes over cached codes.
-  std::vector<double> codesAttention(const Buffer &kv, std::vector<double> q, const std::vector<double> &rope, const reference::Cache<double> &cache,
-                                     int64_t context, double scale) {
-    const auto latent = int64_t(q.size());
-    const double qScale = toCodes(q.data(), latent, 448);
-    std::vector<double> scores, out(q.size(), 0.0);
-    for (int64_t j = 0; j < context; ++j) {
-      const double *row = cache.row(0, j / reference::kPageTokens, j % reference::kPageTokens);
-      std::vector<double> key(row, row + latent);
-      const double keyScale = toCodes(key.data(), latent, kv.codes == DType::F8E5M2 ? 57344 : 448);
-      double score = codesDot(q.data(), key.data(), latent) * qScale * keyScale;
-      for (size_t i = 0; i < rope.size(); ++i)
-        score += rope[i] * row[latent + int64_t(i)];
-      scores.push_back(score * scale);
-    }
-    const double most = *std::max_element(scores.begin(), scores.end());
-    double sum = 0;
-    for (int64_t j = 0; j < context; ++j) {
-      const double *row = cache.row(0, j / reference::kPageTokens, j % reference::kPageTokens), p = std::exp(scores[size_t(j)] - most);
-      sum += p;
-      for (int64_t i = 0; i < latent; ++i)
-        out[size_t(i)] += p * row[i];
-    }
-    for (double &x : out)
-      x /= sum;
-    return out;
-  }
-
   void attnDecode() {
     const Buffer &latent = buffer("q_latent"), &q = buffer("q"), &kv = buffer("kv");
     int64_t heads = latent.shape[1], width = latent.shape[2], rope = q.lanes;
@@ -530,7 +471,7 @@ private:
           Array<double> a({1, 1, width}, lanes(latent, row)), b({1, 1, rope}, lanes(q, row));
           if (kv.latent) { // codes meet codes
             a = throughCodes(a, {reference::QuantStorage::F8E4M3, 1, 0});
-            results[size_t(i)] = codesAttention(kv, a.data, b.data, cache, context, number("scale", 0.1352337788));
+            results[size_t(i)] = codesAttention(kv.codes, a.data, b.data, cache, context, number("scale", 0.1352337788));
             continue;
           }
           results[size_t(i)] = errors.take(reference::latentAttention(a, b, cache, 0, alone, number("scale", 0.1352337788))).data;
