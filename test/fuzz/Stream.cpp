@@ -38,7 +38,7 @@ std::vector<int32_t> idsOf(std::string_view input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string_view rest(reinterpret_cast<const char *>(data), size);
-  unsigned flags = nextByte(rest);
+  unsigned flags = nextByte(rest), passes = nextByte(rest) % 8; // as many tokens may not end the answer (min_tokens)
   std::vector<std::string> stops;
   for (unsigned i = 0; i < flags % 4; ++i)
     if (std::string stop(nextPart(rest)); !stop.empty())
@@ -58,8 +58,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(toValidUtf8(delta.content) == delta.content && toValidUtf8(delta.reasoning) == delta.reasoning);
     all.append(delta);
   };
-  for (int32_t id : ids)
-    take(matcher.push(decoder.push(id)));
+  size_t passed = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    std::string piece = decoder.push(ids[i]);
+    passed += i < passes ? piece.size() : 0;
+    take(i < passes ? matcher.pass(piece) : matcher.push(piece));
+  }
   take(matcher.push(decoder.flush()));
   take(matcher.flush());
   all.append(output.flush());
@@ -67,8 +71,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string decoded = tokenizer().decode(ids, flags & 128);
   FUZZ_CHECK(decoded.compare(0, text.size(), text) == 0);
   FUZZ_CHECK(matcher.stopped() || text == decoded);
-  for (const std::string &stop : stops)
-    FUZZ_CHECK(text.find(toValidUtf8(stop)) == std::string::npos);
+  for (const std::string &stop : stops) { // none ends in what was not passed
+    const std::string valid = toValidUtf8(stop);
+    for (size_t at = 0; (at = text.find(valid, at)) != std::string::npos; ++at)
+      FUZZ_CHECK(at + valid.size() <= passed);
+  }
   ChatDelta once = whole.push(text);
   once.append(whole.flush());
   FUZZ_CHECK(once.reasoning == all.reasoning && once.content == all.content && once.toolCalls.size() == all.toolCalls.size());
