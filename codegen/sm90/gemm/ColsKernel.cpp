@@ -122,6 +122,17 @@ void ColsKernel::copyTile(Value map, Value stack, Value row, Value kk, Value des
     k.copy(map, {row, kk}, dest);
 }
 
+void ColsKernel::prepare(const ColsItem &item) {
+  if (tokenOf)
+    tokens = k.read(tokenOf, {item.row}, k.line(s.tokens), {}, item.rows);
+}
+
+void ColsKernel::copyRowsOf(Value x, Value stack, const ColsItem &item, Value kk, Value dest) {
+  if (tokenOf)
+    return k.gather(x, tokens, kk, item.rows, dest);
+  copyTile(x, stack, item.row, kk, dest);
+}
+
 void ColsKernel::copyBlocks(Value data, const ColsItem &item, Value kk, Value dest) {
   for (int64_t g = 0; g < s.warpgroups; ++g)
     k.copy(data, {weightBlock(item, k.ci(g)), k.mul(kk, 64)}, k.view(k.fragBuf({64, s.bk}, k.f8), dest, {g}));
@@ -358,15 +369,7 @@ private:
   Value makeWork(Value scalars) override { return source.work(k, scalars, own); }
   ColsItem item(ArrayRef<Value> fields) override { return source.item(k, fields); }
 
-  void prepare(const ColsItem &item) override {
-    if (spec.gathers)
-      tokens = k.read(tokenOf, {item.row}, k.line(s.tokens), {}, item.rows);
-  }
-  void copyRows(const ColsItem &item, Value kk, Value dest) override {
-    if (spec.gathers)
-      return k.gather(x, tokens, kk, item.rows, dest);
-    copyTile(x, spec.xHeads ? item.stack : Value(), item.row, kk, dest);
-  }
+  void copyRows(const ColsItem &item, Value kk, Value dest) override { copyRowsOf(x, spec.xHeads ? item.stack : Value(), item, kk, dest); }
   void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
     if (expands())
       return copyBlocks(w[size_t(i)], item, kk, dest);
@@ -398,8 +401,8 @@ private:
   const ColsSource &source;
   SmallVector<Value, 2> w, scales;
   SmallVector<Value> own;
-  Value x, rowScales, out, outScales, tokenOf;
-  Value tokens, scaledTokens; ///< of an item: the producer's, a consumer's
+  Value x, rowScales, out, outScales;
+  Value scaledTokens; ///< a consumer's, of an item
 };
 } // namespace
 

@@ -76,7 +76,7 @@ protected:
   virtual bool loadsWeights() const { return expands(); }
 
   // The copying thread. `prepare` is called once an item, in front of its loop over K.
-  virtual void prepare(const ColsItem &) {}
+  virtual void prepare(const ColsItem &item);
   virtual void copyRows(const ColsItem &item, Value kk, Value dest) = 0;
   virtual void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) = 0;
   virtual void copyMore(const ColsItem &, Value /*kk*/, llvm::ArrayRef<Value> /*dest*/) {}
@@ -103,6 +103,8 @@ protected:
   std::pair<Num, Num> rangeOfPart(Value part, int64_t parts);
   /// Parts of a split begin at multiples of it.
   virtual int64_t unit() const;
+  /// An item's rows of x: those that `tokenOf` picks, where a kernel has it, else by tensor map.
+  void copyRowsOf(Value x, Value stack, const ColsItem &item, Value kk, Value dest);
   /// bf16 rows by tensor map, with the item's entry of stacked ones.
   void copyTile(Value map, Value stack, Value row, Value kk, Value dest);
   /// Expanded FP8: the blocks of all warpgroups.
@@ -127,8 +129,10 @@ protected:
   const ColsSpec &spec;
   const ColsSchedule &s;
   tile::BufType xBuf, wBuf;
+  Value tokenOf; ///< of experts that gather: the row of x for each row of theirs; none: rows lie in order
 
 private:
+  Value tokens; ///< the producer's, of an item
   void load();
   void consume(Value g);
   Values multiply(const ColsItem &item, Value g, Value slot);

@@ -90,15 +90,7 @@ private:
     return types;
   }
 
-  void prepare(const ColsItem &item) override {
-    if (spec.gathers)
-      tokens = k.read(tokenOf, {item.row}, k.line(s.tokens), {}, item.rows);
-  }
-  void copyRows(const ColsItem &item, Value kk, Value dest) override {
-    if (spec.gathers)
-      return k.gather(x, tokens, kk, item.rows, dest);
-    copyTile(x, Value(), item.row, kk, dest);
-  }
+  void copyRows(const ColsItem &item, Value kk, Value dest) override { copyRowsOf(x, Value(), item, kk, dest); }
 
   /// Copies of weight `i`, or, where a block has one of a pair, of the one that it has.
   void ofWeight(int64_t i, const ColsItem &item, llvm::function_ref<void(size_t)> copies) {
@@ -324,8 +316,7 @@ private:
   tile::BufType xGroup, wGroup;
   SmallVector<Value, 2> w, wScales, wZeros, rowScales, rowZeros;
   SmallVector<Value> own;
-  Value x, xScales, out, outScales, tokenOf, columnScale;
-  Value tokens; ///< the producer's, of an item
+  Value x, xScales, out, outScales, columnScale;
 };
 } // namespace
 

@@ -18,13 +18,8 @@ constexpr const char *kFp8Weight = "f8E4M3FN, 128x128", *kFp8Rows = "f8E4M3FN, 1
 
 void check(const std::string &args, const std::string &body, const std::string &phase, int64_t tokens) {
   auto kernel = LaunchKernel::compile(args, body, "phase = \"" + phase + "\", tokens = " + std::to_string(tokens) + " : i64, seqs = 8 : i64");
-  ASSERT_TRUE(kernel);
-  Result<DeviceCode> code = kernel->assemble();
-  std::string what = phase + " " + std::to_string(tokens) + " " + kernel->schedule();
-  ASSERT_TRUE(bool(code)) << what << ": " << code.error().message;
-  ASSERT_EQ(code->kernels.size(), 1u);
-  EXPECT_EQ(code->kernels[0].dynamicShared, kernel->launch().smem) << what;
-  EXPECT_EQ(code->kernels[0].threads, kernel->launch().threads) << what;
+  SCOPED_TRACE(phase + " " + std::to_string(tokens));
+  expectAssembles(kernel.get());
 }
 
 struct Product {

@@ -261,4 +261,14 @@ Result<DeviceCode> LaunchKernel::assemble() const {
   return emitDevice(*module, {});
 }
 
+void expectAssembles(const LaunchKernel *kernel) {
+  ASSERT_TRUE(kernel);
+  SCOPED_TRACE(kernel->schedule());
+  Result<DeviceCode> code = kernel->assemble();
+  ASSERT_TRUE(bool(code)) << code.error().message;
+  ASSERT_EQ(code->kernels.size(), 1u);
+  EXPECT_EQ(code->kernels[0].dynamicShared, kernel->launch().smem);
+  EXPECT_EQ(code->kernels[0].threads, kernel->launch().threads);
+}
+
 } // namespace dsv3::codegen::test

@@ -63,4 +63,8 @@ private:
   const DeviceEmitter *emitter = nullptr;
 };
 
+/// That `kernel` (not null) goes through ptxas: no spill, no serialised wgmma (emitDevice refuses them), and the shared memory and the
+/// threads that its launch asks for.
+void expectAssembles(const LaunchKernel *kernel);
+
 } // namespace dsv3::codegen::test
