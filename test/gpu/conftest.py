@@ -8,7 +8,7 @@ import pytest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 
-pytest.register_assert_rewrite("tools")
+pytest.register_assert_rewrite("tools", "same_bits")
 
 import contract  # noqa: E402
 import safetensors_np  # noqa: E402

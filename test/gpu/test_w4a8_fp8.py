@@ -5,6 +5,7 @@ import numpy as np
 
 import contract
 import prepare
+import same_bits
 import test_eval
 import tools
 from prepare import divergence
@@ -33,13 +34,4 @@ def test_problems(w4a8_fp8):
 
 
 def test_neither_chunks_nor_neighbours_change_bits(w4a8_fp8, goldens):
-    ids = prepare.long_text(goldens).tolist()[:900]
-    alone, tensors, _ = tools.forward(w4a8_fp8, ids, CUDA, max_tokens=8)
-    for chunk in (64, 100):
-        part, other, _ = tools.forward(w4a8_fp8, ids, f"--prefill-chunk={chunk}", CUDA, max_tokens=8)
-        tools.assert_same_bits(other["logits"], tensors["logits"], f"chunks of {chunk}")
-        assert part["ids"] == alone["ids"] and part["logprobs"] == alone["logprobs"], chunk
-    requests = [{"ids": ids[:n], "max_tokens": 8} for n in (1, 64, 65, 700)] + [{"ids": ids, "max_tokens": 8}]
-    results, logits = tools.batch(w4a8_fp8, requests, CUDA)
-    tools.assert_same_bits(logits["logits.4"], tensors["logits"], "among others")
-    assert results[4]["ids"] == alone["ids"] and results[4]["logprobs"] == alone["logprobs"]
+    same_bits.check(w4a8_fp8, prepare.long_text(goldens).tolist()[:900])
