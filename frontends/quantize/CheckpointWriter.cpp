@@ -141,17 +141,15 @@ private:
 
 } // namespace
 
-/// Rows in int8 codes are made while serving, so their groups are not in the folder, and the engines know one scale per token only;
-/// vLLM besides wants all projections of an expert alike.
-static std::map<std::string, StoredModule> asWritten(std::map<std::string, StoredModule> modules) {
+// Engines know int8 rows with one scale per token only; vLLM besides wants all projections of an expert alike.
+std::map<std::string, StoredModule> forOtherEngines(std::map<std::string, StoredModule> modules) {
   for (auto &[name, stored] : modules)
     if (stored.activation && stored.activation->code == Code::I8)
       stored.activation->blockCols = 0;
   return modules;
 }
 
-OrderedJson quantizationConfig(const std::map<std::string, StoredModule> &quantised) {
-  const std::map<std::string, StoredModule> modules = asWritten(quantised);
+OrderedJson quantizationConfig(const std::map<std::string, StoredModule> &modules) {
   Patterns patterns(modules);
   std::map<StoredModule, int64_t> counts;
   for (const auto &[name, stored] : modules)

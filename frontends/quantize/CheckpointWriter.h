@@ -43,9 +43,12 @@ std::vector<OutTensor> tensorsOf(const std::string &module, const StoredModule &
 
 /// `quantization_config` of these linears: a group per way of storing, with its modules as `targets`; plain ones are ignored. Modules
 /// that differ only in the number of their layer or expert become one `re:` pattern where all of them are stored alike, else one
-/// per layer. The group with most modules targets "Linear", as engines expect of experts. int8 activations are written with a scale per
-/// token, also those that our own policy gives one per 128 channels: these are made while serving, and no other engine knows the latter.
+/// per layer. The group with most modules targets "Linear", as engines expect of experts.
 OrderedJson quantizationConfig(const std::map<std::string, StoredModule> &modules);
+
+/// The same modules as other engines can run them: int8 activations with a scale per token, also where our own policy has one per 128
+/// channels. These scales are made while serving, so nothing stored changes.
+std::map<std::string, StoredModule> forOtherEngines(std::map<std::string, StoredModule> modules);
 
 /// Writes into an existing folder.
 class CheckpointWriter {

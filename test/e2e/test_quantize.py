@@ -1,6 +1,7 @@
 """compile-model quantize: what is written is what was decided, and what runs is what was written."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,23 @@ def test_one_step_is_the_same_as_two(tmp_path, gptq):
     weights = "weights/x86-64/rank-0.bin"
     assert (tmp_path / "one.dsv3" / weights).read_bytes() == (tmp_path / "two.dsv3" / weights).read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["one.dsv3", "two.dsv3"], "the temporary checkpoint is gone"
+
+
+def row_schemes(folder, tmp_path, *flags):
+    """How rows of codes are scaled in the IR: per token (1x?), per 128 channels (1x128)."""
+    tools.succeed("compile-model", folder, "-o", tmp_path / "none.dsv3", "--stop-after=quantize", "--dump-after=quantize", f"--dump-dir={tmp_path / 'ir'}", "--force", *flags)
+    return set(re.findall(r"#dsv3\.blocked<i8, (1x\S+), f32>", (tmp_path / "ir" / "quantize.mlir").read_text()))
+
+
+def test_int8_rows_keep_their_groups_but_in_a_checkpoint_for_others(tmp_path):
+    """The down projection's rows have a scale per 128 channels, which no other engine knows of int8."""
+    policy = ("--quant=w4a8-experts", "--quant-algo=mse")
+    assert row_schemes(contract.TINY, tmp_path, *policy) == {"1x?", "1x128"}
+    calibrated = ("--quant-algo=gptq", f"--calibration={CALIBRATION}", "--calibration-tokens=256")
+    assert row_schemes(contract.TINY, tmp_path, policy[0], *calibrated) == {"1x?", "1x128"}, "in one step"
+    written = quantize(tmp_path / "written", *policy)
+    assert row_schemes(written, tmp_path, "--quant=checkpoint") == {"1x?"}
+    assert row_schemes(written, tmp_path, policy[0]) == {"1x?", "1x128"}, "codes as stored, rows as the policy has them"
 
 
 def peak_kib(*command):

@@ -20,6 +20,7 @@ struct QuantizeCommand {
   int64_t length = 512;        ///< tokens of one sequence
   int jobs = 1;
   bool force = false;
+  bool forOthers = true; ///< int8 rows with a scale per token, whatever the policy says; else for our own reader alone
 };
 
 /// `exit` is set when there is nothing to do but to leave (--help). Usage errors name the flag.

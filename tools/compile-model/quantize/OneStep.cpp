@@ -42,6 +42,7 @@ Result<std::string> compileCalibrated(const CommandLine &line) {
   command.calibration = line.calibration;
   command.tokens = line.calibrationTokens;
   command.jobs = line.compile.jobs;
+  command.forOthers = false;
   if (Result<std::string> done = quantizeModel(command); !done)
     return done.error();
   CommandLine compile = line;

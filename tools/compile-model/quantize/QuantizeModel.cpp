@@ -221,7 +221,7 @@ Result<std::string> Quantization::run() {
   Result<Json> config = parseJsonFile(command.modelFolder + "/config.json");
   if (!config)
     return config.error();
-  if (Status s = writer.finish(std::move(*config), quantize::quantizationConfig(stored)); !s)
+  if (Status s = writer.finish(std::move(*config), quantize::quantizationConfig(command.forOthers ? quantize::forOtherEngines(stored) : stored)); !s)
     return s.error();
   if (Status s = copyFiles(); !s)
     return s.error();
