@@ -62,8 +62,11 @@ Result<Outcome> quantizeLinear(const Matrix &w, const Scheme &scheme, const std:
   if (!matrix)
     return matrix.error();
   out.matrix = std::move(*matrix);
+  const Matrix stored = dequantize(out.matrix);
+  const double norm = w.norm();
+  out.weightError = norm > 0 ? (w - stored).norm() / norm : 0;
   if (rows)
-    out.error = outputError(x->rows(), w, seen->rows(), dequantize(out.matrix));
+    out.error = outputError(x->rows(), w, seen->rows(), stored);
   return out;
 }
 

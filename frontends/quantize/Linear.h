@@ -12,6 +12,7 @@ inline constexpr int64_t kFewestTokens = 64;
 struct Outcome {
   QuantizedMatrix matrix;
   Algorithm used = Algorithm::Default; ///< the fallback where there were too few rows, the choice of `Auto`
+  double weightError = 0;              ///< |w - w'| / |w|
   double error = 0;                    ///< of the output on the rows (outputError); 0 without rows
 };
 

@@ -64,15 +64,43 @@ def test_codes_are_near_the_weights(gptq):
 
 def test_the_log_says_what_was_done(gptq):
     text = (gptq / "quantization.txt").read_text()
-    for word in ("l1.shared.down", "int4 in groups of 128", "gptq", "Largest errors"):
+    for word in ("l1.shared.down", "int4 in groups of 128", "gptq", "routed_experts.down", "Largest errors"):
         assert word in text
+
+
+def candidates(text):
+    """[(error in percent, linear, [targets])] of what the log would keep in 8 bits, and the configuration it proposes."""
+    block = text.split("Largest errors")[1].split("\n\n")[0].splitlines()
+    rows = [re.match(r"\s+([\d.]+)%\s+[\d.]+\s+(\S+(?:, up)?)\s+(\".*)", line) for line in block]
+    return [(float(m[1]), m[2], json.loads(f"[{m[3]}]")) for m in rows if m], json.loads(block[-1])
+
+
+def test_what_the_log_proposes_to_keep_compiles(tmp_path):
+    """Without calibration errors are those of weights. What is proposed gives that layer's experts 8 bits, and no others."""
+    out = quantize(tmp_path / "q", "--quant=w4a8-experts")
+    text = (out / "quantization.txt").read_text()
+    assert "no calibration" in text
+    assert re.search(r"^l1.q_a +int8 per channel +int8 per token +default +0\.\d+% +- ", text, re.M), "activations have a scale per token"
+    assert re.search(r"^l1.down +int4 in groups of 128 +int8 per token and 128 ", text, re.M)
+    rows, config = candidates(text)
+    assert len(rows) == 10 and [r[0] for r in rows] == sorted((r[0] for r in rows), reverse=True)
+    _, first, targets = rows[0]
+    assert config["policy"] == "w4a8-experts" and config["config_groups"]["8 bits"]["targets"] == targets
+    (tmp_path / "keep.json").write_text(json.dumps(config))
+    kept = quantize(tmp_path / "kept", f"--quant-config={tmp_path / 'keep.json'}")
+    after = (kept / "quantization.txt").read_text()
+    ours = {first} if "," not in first else {first.split(",")[0], first.split(".")[0] + ".up"}
+    for stack in re.findall(r"^(l\d\.(?:gate|up|down)) +\S+ (?:per|in)", after, re.M):
+        eight = re.search(rf"^{re.escape(stack)} +int8", after, re.M) is not None
+        assert eight == (stack in ours or stack.startswith("l0.")), stack
+    assert candidates(after)[0][0][1] != first
 
 
 def test_experts_without_tokens_fall_back_and_are_listed(tmp_path):
     """Of 80 tokens, no expert sees 64."""
     out = quantize(tmp_path / "q", "--quant=w4a16", "--quant-algo=gptq", f"--calibration={CALIBRATION}", "--calibration-tokens=80")
     text = (out / "quantization.txt").read_text()
-    assert "too few tokens" in text and "l2.down[5]" in text.split("too few tokens")[1]
+    assert "l2.down[5]" in text.split("Rounded without data")[1]
 
 
 @pytest.mark.parametrize("algorithm", ("awq", "smoothquant"))

@@ -1,5 +1,7 @@
 #include "tools/compile-model/quantize/LayerQuantizer.h"
 
+#include "frontends/quantize/Policy.h"
+
 namespace dsv3 {
 
 using quantize::Matrix;
@@ -107,10 +109,24 @@ private:
     out.taken.push_back(weight.tensor(e));
     if (weight.scheme)
       out.taken.push_back(weight.scaleTensor(e));
-    std::string name = weight.spec.members ? site + "[" + std::to_string(e) + "]" : site;
-    const bool fellBack = *x && (*x)->tokens() < quantize::kFewestTokens;
-    out.report.push_back({name, site, *decision.weight, decision.activation, done->used, done->error, quantize::saturation(done->matrix), *x ? (*x)->tokens() : 0, fellBack});
+    report(weight, e, decision, *done, x->get());
     return {};
+  }
+
+  void report(const hf::Weight &weight, int64_t e, const LinearDecision &decision, const quantize::Outcome &done, const quantize::Inputs *x) {
+    LinearReport r;
+    r.stack = weight.spec.site;
+    r.expert = weight.spec.members ? e : -1;
+    r.module = weight.spec.module(e);
+    if (auto place = quantize::Linear::place(r.stack, weight.spec.members ? 3 : 2))
+      r.component = std::string(quantize::name(place->first)) + "." + place->second;
+    r.rows = done.matrix.rows, r.cols = done.matrix.cols;
+    r.scheme = *decision.weight, r.activation = decision.activation;
+    r.algorithm = done.used;
+    r.weightError = done.weightError, r.error = done.error, r.saturation = quantize::saturation(done.matrix);
+    r.tokens = x ? x->tokens() : 0;
+    r.fellBack = x && r.tokens < quantize::kFewestTokens;
+    out.report.push_back(std::move(r));
   }
 
   LayerQuantizer &owner;

@@ -225,7 +225,7 @@ Result<std::string> Quantization::run() {
     return s.error();
   if (Status s = copyFiles(); !s)
     return s.error();
-  if (Status s = writeText(out->path() + "/" + kReportFile, reportText(report)); !s)
+  if (Status s = writeText(out->path() + "/" + kReportFile, reportText(report, command.config.empty() ? command.quant : command.config, !command.config.empty())); !s)
     return s.error();
   progress("");
   removeOnInterrupt("");
