@@ -199,6 +199,12 @@ def test_a_model_agrees_with_itself(tiny_f32_taps):
     assert abs(done["bits_per_byte"] * done["bytes"] * np.log(2) / done["tokens"] - done["nll"]) < 1e-9
 
 
+def test_artifacts_that_cannot_be_compared_are_refused_before_the_work(tiny_f32, tiny_f32_taps):
+    stories = os.path.join(contract.DATA, "stories_heldout.jsonl")
+    done = tools.run("dsv3-eval", tiny_f32, "--limit=1", "--stories", stories, "--against", tiny_f32_taps, "--per-layer")
+    assert done.returncode == contract.USAGE and b"taps in common" in done.stderr and not done.stdout, done
+
+
 def peak_anonymous_memory(*command):
     """The exit code of a command, and the most memory it held that is not a mapped file: weights that are read are mapped."""
     process, peak = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL), 0

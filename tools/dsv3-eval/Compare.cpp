@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace dsv3::eval {
 
@@ -67,8 +66,10 @@ public:
 
   Status group(const std::vector<std::vector<int32_t>> &prompts) {
     Result<Answers> ours = ask(engine, prompts), theirs = ask(reference, prompts);
-    if (!ours || !theirs)
-      return ours ? theirs.error() : ours.error();
+    if (!ours)
+      return ours.error();
+    if (!theirs)
+      return Error{theirs.error().code, "--against: " + theirs.error().message};
     for (size_t i = 0; i < prompts.size(); ++i) {
       for (size_t row = 0; row + 1 < prompts[i].size(); ++row)
         position(ours->logits[i].data() + row * size_t(vocab), theirs->logits[i].data() + row * size_t(vocab));
@@ -129,6 +130,8 @@ private:
 
 double StateError::relative() const { return whole == 0 ? 0 : choices ? lost / whole : std::sqrt(lost / whole); }
 
+Status checkComparable(Engine &engine, Engine &reference, bool states) { return Comparer(engine, reference, states).prepare(); }
+
 Result<Comparison> compareModels(Engine &engine, Engine &reference, const std::vector<std::vector<int32_t>> &prompts, bool states, const OnProgress &progress) {
   Comparer comparer(engine, reference, states);
   if (Status s = comparer.prepare(); !s)
@@ -147,43 +150,6 @@ Result<Comparison> compareModels(Engine &engine, Engine &reference, const std::v
   }
   comparer.out.agreement.kl /= double(std::max<int64_t>(1, comparer.out.agreement.tokens));
   return std::move(comparer.out);
-}
-
-/// "l3." of "l3.q_a".
-static std::string layerOf(const std::string &name) {
-  size_t dot = name.find('.');
-  return dot == name.npos ? std::string() : name.substr(0, dot + 1);
-}
-
-std::string statesText(const std::vector<StateError> &states) {
-  std::string text = "state                       error   added in its layer\n";
-  std::vector<std::pair<double, std::string>> added;
-  double before = 0, last = 0; // error of the residual that entered the layer, and of the one that leaves it
-  std::string layer;
-  char line[160];
-  for (const StateError &s : states) {
-    if (layerOf(s.name) != layer)
-      layer = layerOf(s.name), before = last;
-    double e = s.relative(), more = e > before ? std::sqrt(e * e - before * before) : 0;
-    bool inside = !layer.empty() && !s.choices;
-    if (inside && s.name == layer + "out")
-      last = e;
-    std::snprintf(line, sizeof line, "%-24s %7.3f%%", s.name.c_str(), 100 * e);
-    text += line;
-    if (inside) {
-      std::snprintf(line, sizeof line, "   %7.3f%%", 100 * more);
-      text += line;
-      added.emplace_back(more, s.name);
-    }
-    text += s.choices ? "   of the chosen experts are others\n" : "\n";
-  }
-  std::sort(added.rbegin(), added.rend());
-  text += "largest:";
-  for (size_t i = 0; i < std::min<size_t>(5, added.size()); ++i) {
-    std::snprintf(line, sizeof line, "%s %s %.3f%%", i ? "," : "", added[i].second.c_str(), 100 * added[i].first);
-    text += line;
-  }
-  return text + "\n";
 }
 
 } // namespace dsv3::eval

@@ -30,11 +30,16 @@ struct Comparison {
   std::vector<StateError> states; ///< in the order of the programs; those that both artifacts tap
 };
 
+/// What can be said before any document is read. Usage errors: vocabularies differ; `states` and no tap in common.
+Status checkComparable(Engine &engine, Engine &reference, bool states);
+
 /// Documents as in measureLikelihood(). Both models see them in groups, so that logits of few thousand rows exist at a time.
-/// `states`: also compare taps. Usage errors: vocabularies differ; `states` and no tap in common.
+/// `states`: also compare taps. Errors of checkComparable().
 Result<Comparison> compareModels(Engine &engine, Engine &reference, const std::vector<std::vector<int32_t>> &prompts, bool states, const OnProgress &progress);
 
-/// For a person: a line per state, with what it adds to the error of the layer before; then what adds most.
+/// For a person who looks for what to keep in more bits: by layer, the error of the residual and what attention and the feed-forward part
+/// add to it; the linears that add most to the error of what they read; every state. What a state adds to an error e0 that it
+/// inherits is sqrt(e^2 - e0^2), as if both were independent. PerLayer.cpp.
 std::string statesText(const std::vector<StateError> &states);
 
 } // namespace dsv3::eval

@@ -86,6 +86,9 @@ public:
       : engine(engine), reference(reference), model(model), options(options) {}
 
   Status run() {
+    if (reference)
+      if (Status s = checkComparable(engine, *reference, options.perLayer); !s)
+        return s;
     if (Status s = likelihood("prose", options.prose, kProseIds); !s)
       return s;
     if (Status s = likelihood("stories", options.stories, kStoryIds); !s)
@@ -110,6 +113,9 @@ private:
     Result<std::vector<std::vector<int32_t>>> prompts = encodeDocuments(engine, model, *texts, cut);
     if (!prompts)
       return at(prompts.error());
+    if (reference)
+      if (Result<std::vector<std::vector<int32_t>>> same = encodeDocuments(*reference, model, *texts, cut); !same)
+        return at(Error{same.error().code, "--against: " + same.error().message});
     Progress progress(name);
     Result<Likelihood> l = measureLikelihood(engine, model, *prompts, progress.callback());
     if (!l)
