@@ -115,8 +115,8 @@ private:
   Status scaleAt(int64_t row, int64_t group, float &scale) const {
     int64_t index = scaleIndex(row, group);
     scale = loadAsFloat(t.scale->dtype(), t.scale->data().data(), size_t(index));
-    if (!std::isfinite(scale) || scale < 0)
-      return elementError(*t.scale, index, "finite scales not below 0", std::to_string(scale));
+    if (!std::isfinite(scale)) // below 0 is well: the largest number of a group may be made the code -8 whatever its sign
+      return elementError(*t.scale, index, "finite scales", std::to_string(scale));
     if (scheme.packing == hf::Packing::HighFirst)
       scale *= 16; // the 1/16 of codes that kernels leave in the high half of a byte
     return {};

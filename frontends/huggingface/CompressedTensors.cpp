@@ -214,7 +214,11 @@ Result<QuantConfig> parseCompressedTensors(const JsonFields &fields) {
   }
   if (const Json *sparsity = fields.find("sparsity_config"); sparsity && !sparsity->empty())
     if (!sparsity->is_object() || sparsity->value("format", Json()) != Json("dense"))
-      return notSupported(fields, "sparsity_config", "none or format \"dense\"");
+      return unsupportedError(fields.name("sparsity_config") + ": sparse weights are not supported, only none or format \"dense\"; got " +
+                              describe(sparsity->is_object() ? sparsity->value("format", Json()) : *sparsity));
+  // Rotations that are left for the forward pass: without them the codes are of another model.
+  if (const Json *transforms = fields.find("transform_config"); transforms && !transforms->empty())
+    return notSupported(fields, "transform_config", "null");
   config.ignored = std::move(*ignored);
   const Json &object = *fields.find("config_groups");
   for (const auto &entry : object.items()) {

@@ -56,6 +56,7 @@ private:
 Result<NamePattern> NamePattern::parse(const std::string &text, const std::string &where) {
   NamePattern out;
   out.pattern = text;
+  out.where = where;
   if (text.compare(0, 3, "re:") != 0)
     return out;
   auto regex = std::make_shared<Regex>();
@@ -77,7 +78,7 @@ Result<bool> NamePattern::matches(const std::string &module) const {
     return anywhere ? module.find(pattern) != module.npos : module == pattern;
   int rc = regex->match(module);
   if (rc < 0)
-    return checkpointError("config.json: the pattern \"" + printable(pattern) + "\" cannot be matched against " + module + ": " +
+    return checkpointError(where + ": the pattern \"" + printable(pattern) + "\" cannot be matched against " + module + ": " +
                            Regex::describe(rc));
   return rc == 1;
 }

@@ -26,7 +26,7 @@ public:
 private:
   class Regex; // hides oniguruma.h
 
-  std::string pattern;
+  std::string pattern, where;
   bool anywhere = false;
   std::shared_ptr<const Regex> regex;
 };

@@ -84,7 +84,7 @@ Result<std::vector<std::string>> stringList(const JsonFields &fields, const char
     return fields.wrong(key, "a list of names");
   for (const Json &entry : *list) {
     if (!entry.is_string())
-      return fields.wrong(key, "a list of names");
+      return checkpointError(fields.name(key) + ": expected a list of names, got " + describe(entry) + " in it");
     out.push_back(entry.get<std::string>());
   }
   return out;
@@ -239,16 +239,18 @@ static Result<QuantConfig> parseGptq(const JsonFields &fields) {
     return bits ? group.error() : bits.error();
   if (*bits != 4 && *bits != 8)
     return notSupported(fields, "bits", "4 and 8");
-  Result<std::string> format = fields.stringOr("checkpoint_format", "gptq");
+  const char *formatKey = spelling(fields, "checkpoint_format", "format");
+  Result<std::string> format = fields.stringOr(formatKey, "gptq");
   if (!format)
     return format.error();
   if (*format != "gptq" && *format != "gptq_v2")
-    return notSupported(fields, "checkpoint_format", "\"gptq\" and \"gptq_v2\"");
+    return notSupported(fields, formatKey, "\"gptq\" and \"gptq_v2\"");
   Result<bool> symmetric = fields.booleanOr("sym", true), actOrder = fields.booleanOr("desc_act", false);
   if (!symmetric || !actOrder)
     return symmetric ? actOrder.error() : symmetric.error();
-  if (Status ok = only(fields, "lm_head", false); !ok)
-    return ok.error();
+  for (const char *key : {"lm_head", "is_marlin_format"})
+    if (Status ok = only(fields, key, false); !ok)
+      return ok.error();
   Result<std::vector<NamePattern>> ignored = dynamicRules(fields);
   if (!ignored)
     return ignored.error();

@@ -182,10 +182,10 @@ static Status checkSymmetric(const LinearTensors &linear, const StoredScheme &sc
 }
 
 static Status checkScales(const CheckpointTensor &scale, const StoredScheme &scheme) {
-  const char *expected = scheme.ue8m0 ? "a power of two (scale_fmt ue8m0)" : scheme.isFp8() ? "a finite scale above 0" : "a finite scale not below 0";
+  const char *expected = scheme.ue8m0 ? "a power of two (scale_fmt ue8m0)" : scheme.isFp8() ? "a finite scale above 0" : "a finite scale";
   for (size_t i = 0; i < count(scale); ++i) {
     float value = loadAsFloat(scale.dtype(), scale.data().data(), i);
-    bool ok = std::isfinite(value) && (scheme.isFp8() ? value > 0 : value >= 0);
+    bool ok = std::isfinite(value) && (value > 0 || !scheme.isFp8()); // integers: below 0 is well, see QuantTensors.h
     int exponent;
     if (ok && scheme.ue8m0)
       ok = std::frexp(value, &exponent) == 0.5f;

@@ -37,8 +37,9 @@ Status checkParts(const LinearTensors &linear, const StoredScheme &scheme);
 /// that is no group.
 Result<bool> permutesGroups(const LinearTensors &linear, const StoredScheme &scheme);
 
-/// Zero points of a symmetric linear must all stand for 0, `shape` for [n, k]; scales must be finite and not below 0,
-/// above 0 for FP8, and powers of two where the format promises it. Packed groups have too many scales to look at
+/// Zero points of a symmetric linear must all stand for 0, `shape` for [n, k]; scales must be finite, above 0
+/// for FP8, and powers of two where the format promises it. Those of integers may be below 0: AutoRound (Cheng et al. 2023) makes the
+/// largest number of a group the code -8, whatever its sign. Packed groups have too many scales to look at
 /// here: they are checked as they are read.
 Status checkPartValues(const LinearTensors &linear, const StoredScheme &scheme);
 

@@ -55,6 +55,7 @@ private:
   Result<const CheckpointTensor *> require(const std::string &name, const std::string &why) const;
   Status checkShape(const CheckpointTensor &tensor, const WeightSpec &spec) const;
   Status checkType(const CheckpointTensor &tensor, const WeightSpec &spec) const;
+  Status refuseCodes(const CheckpointTensor &tensor, const WeightSpec &spec, const std::string &stored) const;
   Result<LinearTensors> findParts(const WeightSpec &spec, int64_t member, const StoredScheme &scheme) const;
   Status bindPlain(Weight &weight);
   Status bindQuantised(Weight &weight);
@@ -64,6 +65,7 @@ private:
   Status refuseStrangeCodes(const WeightSpec &spec, int64_t member) const;
   Status checkBias(const Weight &weight) const;
   bool anyOfLayer(int64_t layer) const;
+  Ignored reasonOf(const std::string &name) const;
   Status ignoreRest();
 
   const ModelConfig &config;
@@ -111,10 +113,23 @@ Status Binder::checkType(const CheckpointTensor &tensor, const WeightSpec &spec)
   if (type == DType::BF16 || type == DType::F16 || type == DType::F32)
     return {};
   std::string stored = std::string(safetensorsName(type));
-  if (isFp8(type) && spec.quantisable && !config.quant)
-    return checkpointError("config.json has no quantization_config, but " + tensor.name() +
-                           " is stored as fp8 (" + stored + ")");
+  if (spec.dims.size() == 2 && (isFp8(type) || type == DType::I8))
+    return refuseCodes(tensor, spec, isFp8(type) ? "fp8 (" + stored + ")" : stored);
   return checkpointError(tensor.name() + ": expected dtype BF16, F16 or F32, got " + stored);
+}
+
+/// A weight in codes that config.json does not say how to read.
+Status Binder::refuseCodes(const CheckpointTensor &tensor, const WeightSpec &spec, const std::string &stored) const {
+  const std::string held = tensor.name() + " is stored as " + stored;
+  if (!spec.quantisable)
+    return unsupportedError(held + ": expected BF16, F16 or F32, since only linears of decoder layers are read quantised");
+  if (!config.quant)
+    return checkpointError("config.json has no quantization_config, but " + held);
+  const std::string module = tensor.name().substr(0, tensor.name().rfind('.'));
+  Result<bool> ignored = config.quant->ignores(module);
+  if (!ignored)
+    return ignored.error();
+  return checkpointError("config.json: quantization_config " + (*ignored ? "ignores " + module : "has no group for " + module) + ", but " + held);
 }
 
 //===-- Quantised linears -------------------------------------------------===//
@@ -405,17 +420,35 @@ static int64_t layerOf(const std::string &name) {
   return i > prefix.size() && i < name.size() && name[i] == '.' ? layer : -1;
 }
 
+/// Why a tensor that no weight claimed is left out.
+Ignored Binder::reasonOf(const std::string &name) const {
+  if (endsWith(name, ".rotary_emb.inv_freq"))
+    return Ignored::RotaryInvFreq;
+  if (layerOf(name) >= config.layers + out.mtpModules)
+    return Ignored::BeyondLayers;
+  for (const char *scale : {".k_scale", ".v_scale", ".kv_scale", ".q_scale", ".output_scale"}) // static ones: rows have their own
+    if (endsWith(name, scale))
+      return Ignored::ActivationScale;
+  return Ignored::Unknown;
+}
+
 Status Binder::ignoreRest() {
+  std::string first;
+  int64_t unknown = 0;
   for (const CheckpointTensor &tensor : checkpoint.tensors()) {
     if (!out.ledger.isOpen(tensor))
       continue;
-    Ignored reason = endsWith(tensor.name(), ".rotary_emb.inv_freq") ? Ignored::RotaryInvFreq
-                     : layerOf(tensor.name()) >= config.layers + out.mtpModules
-                         ? Ignored::BeyondLayers
-                         : Ignored::Unknown;
+    Ignored reason = reasonOf(tensor.name());
+    if (reason == Ignored::Unknown && endsWith(tensor.name(), "_proj.bias") && tensor.data().find_first_not_of('\0') != std::string_view::npos)
+      return unsupportedError(tensor.name() + ": expected a linear without a bias, got one that is not 0");
+    if (reason == Ignored::Unknown && !unknown++)
+      first = tensor.name();
     if (Status ok = out.ledger.ignore(tensor, reason); !ok)
       return ok;
   }
+  if (unknown)
+    out.notes.push_back(std::to_string(unknown) + (unknown == 1 ? " tensor is" : " tensors are") + " no part of the model and left out: " + first +
+                        (unknown == 1 ? "" : ", ..."));
   return out.ledger.verifyComplete();
 }
 

@@ -69,6 +69,17 @@ static ir::BlockedAttr activationOf(ir::WeightOp weight, const quantize::Activat
   llvm_unreachable("all rules are listed");
 }
 
+/// "int4 in groups of 128 (quant.json: config_groups.a)", activations behind it where they are not plain.
+static void describe(llvm::raw_ostream &os, const WeightDecision &d) {
+  if (std::optional<quantize::Scheme> scheme = schemeOf(d.scheme))
+    os << scheme->text();
+  else
+    d.scheme ? os << d.scheme : os << "plain";
+  if (d.activation)
+    os << " for activations in " << d.activation;
+  os << " (" << (d.changed || d.activation ? StringRef(d.by) : StringRef("as stored")) << ")";
+}
+
 /// Gate and up of experts are one product with two weights.
 static Status expectEqualGates(const std::vector<WeightDecision> &all) {
   for (const WeightDecision &gate : all)
@@ -79,10 +90,10 @@ static Status expectEqualGates(const std::vector<WeightDecision> &all) {
         continue;
       std::string text;
       llvm::raw_string_ostream os(text);
-      auto scheme = [&](ir::BlockedAttr attr) { attr ? os << attr : os << "plain"; };
       os << "expected one scheme for " << name << " and " << other << ", which are one product, got ";
-      scheme(gate.scheme), os << " and ", scheme(up.scheme), os << ", activations ", scheme(gate.activation), os << " and ", scheme(up.activation);
-      return usageError(text);
+      describe(os, gate), os << " and ", describe(os, up);
+      const bool asStored = !gate.changed && !up.changed && !gate.activation && !up.activation;
+      return asStored ? Status(unsupportedError(text)) : Status(usageError(text));
     }
   return {};
 }
@@ -99,7 +110,7 @@ Result<std::vector<WeightDecision>> decideWeights(ModuleOp module, const std::st
     Result<quantize::Decision> decision = policy->decide(*linear);
     if (!decision)
       return decision.error();
-    WeightDecision d{weight, linear->component, encodingOf(weight), activationOf(weight, decision->activation)};
+    WeightDecision d{weight, linear->component, encodingOf(weight), activationOf(weight, decision->activation), false, decision->by};
     if (decision->weight && decision->weight != linear->stored)
       d.scheme = attrOf(*decision->weight, module.getContext()), d.changed = true;
     out.push_back(d);

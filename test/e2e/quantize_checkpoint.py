@@ -149,6 +149,24 @@ def awq(name, w, rng):
             "qzeros": numbers(words((m.zero + 8).T, 4, 1, AWQ_ORDER), I32)}, m.values()
 
 
+def signed(w, group):
+    """4 bits whose full range is used: the largest number of a group is the code -8, so that scales have a sign (AutoRound)."""
+    groups = group_index(w.shape[1], group)
+    low, high = per_group(w, groups, np.min), per_group(w, groups, np.max)
+    scale = (np.where(high > -low, -high, -low) / 8).astype(np.float16)
+    scale[scale == 0] = 1
+    assert (scale < 0).any() and (scale > 0).any()
+    return Matrix(np.rint(w / scale.astype(np.float32)[:, groups]).astype(np.int64).clip(-8, 7), scale, None, groups)
+
+
+def autoround(name, w, rng):
+    """As GPTQ stores symmetric weights."""
+    m = signed(w, 128)
+    zero = np.zeros(m.scale.shape, np.int64)
+    return {"qweight": numbers(words((m.codes + 8).T, 4, 0), I32), "scales": numbers(m.scale.T, F16),
+            "qzeros": numbers(words((zero + 7).T, 4, 1), I32), "g_idx": numbers(m.groups, I32)}, m.values()
+
+
 def gptq(bits, group, version, zeros=True, desc_act=False):
     half = 1 << (bits - 1)
 
@@ -213,6 +231,7 @@ FORMATS = {
              "modules_to_not_convert": ["layers.6.", "layers.0.mlp.gate_up_proj"]}, awq, KEPT_PLAIN),
     "gptq": (gptq_config(4, 128, False, False, 1), gptq(4, 128, 1), ()),
     "gptq-symmetric": (gptq_config(4, 96, True, False, 1), gptq(4, 96, 1, zeros=False), ()),
+    "gptq-signed": (gptq_config(4, 128, True, False, 1), autoround, ()),
     "gptq-v2-actorder": (gptq_config(4, 64, False, True, 2), gptq(4, 64, 2, desc_act=True), ()),
     "gptq-8bit": (gptq_config(8, -1, False, False, 1), gptq(8, 0, 1), ()),
     "slimquant": ({"quant_method": "slimquant_w4a8", "ignore": ["re:.*\\.layers\\.6\\.self_attn\\..*"]}, slimquant, ("model.layers.6.self_attn.",)),

@@ -232,7 +232,9 @@ def test_quant_config(tmp_path):
             ('{"config_groups": {"a": {"targets": ["re:.*no_such_proj"], "weights": {"num_bits": 8}}}}', ("config_groups.a.targets", "no_such_proj", "matches no linear")),
             ('{"config_groups": {"a": {"targets": ["re:.*experts\\\\.3\\\\..*"], "weights": {"num_bits": 4}}}}', ("matches 1 of the 16 experts of l1.", "all or none")),
             ('{"config_groups": {"a": {"targets": ["kv_b"], "weights": {"num_bits": 8}}}}', ("config_groups.a", "l0.kv_b", "left as it is stored")),
-            ('{"config_groups": {"a": {"targets": ["routed_experts.up"], "weights": {"num_bits": 4}}}}', ("l1.gate", "l1.up", "one product")),
+            ('{"config_groups": {"a": {"targets": ["routed_experts.up"], "weights": {"num_bits": 4}}}}', ("l1.gate", "l1.up", "one product", "as stored", "int4 per channel", "quant.json: config_groups.a")),
+            ('{"config_groups": {"a": {"targets": ["re:(.*)*(.*)*(.*)*(.*)*(.*)*zz"], "weights": {"num_bits": 4}}}}', ("quant.json: config_groups.a.targets", "cannot be matched")),
+            ('{"ignore": ["lm_head", 5]}', ("quant.json: ignore", "got 5")),
             ('{"policy": "w8a8",', ("quant.json",))]:
         file.write_text(text)
         refuse_compile(USAGE, mentions, out, f"--quant-config={file}")

@@ -239,12 +239,24 @@ TEST_F(QuantReaders, AnAllZeroRowMayHaveScaleZero) {
   EXPECT_EQ(why(), "s: expected a scale above 0 where codes are not 0, got 0 at element 0");
 }
 
-TEST_F(QuantReaders, ScalesAreFiniteAndNotNegative) {
+TEST_F(QuantReaders, AScaleBelowZeroTurnsItsGroup) {
   awq();
-  for (float bad : {-1.0f, INFINITY, float(NAN)}) {
+  weight("i4, 1x10, f16, zero i8", R"("qweight", scale "scales", zero "qzeros", packed awq)");
+  std::vector<float> before = plainValues();
+  content.set("scales", 17, -scaleAt(17 % N, 17 / N));
+  weight("i4, 1x10, f16, zero i8", R"("qweight", scale "scales", zero "qzeros", packed awq)");
+  std::vector<float> after = plainValues();
+  for (int64_t n = 0; n < N; ++n)
+    for (int64_t k = 0; k < K; ++k)
+      EXPECT_EQ(after[size_t(n * K + k)], (n == 17 % N && groupOf(k) == 17 / N ? -1 : 1) * before[size_t(n * K + k)]) << n << " " << k;
+}
+
+TEST_F(QuantReaders, ScalesAreFinite) {
+  awq();
+  for (float bad : {INFINITY, float(NAN)}) {
     content.set("scales", 17, bad);
     weight("i4, 1x10, f16, zero i8", R"("qweight", scale "scales", zero "qzeros", packed awq)");
-    EXPECT_THAT(why(), HasSubstr("scales: expected finite scales not below 0, got")) << bad;
+    EXPECT_THAT(why(), HasSubstr("scales: expected finite scales, got")) << bad;
     EXPECT_THAT(why(), HasSubstr("at element 17"));
   }
 }

@@ -109,6 +109,7 @@ TEST(QuantConfig, AwqGptqSlimQuant) {
   EXPECT_EQ(good(gptq).groups[0].scheme.packing, hf::Packing::Gptq);
   EXPECT_TRUE(good(gptq).groups[0].scheme.mayIndex);
   EXPECT_EQ(good(with(gptq, "checkpoint_format", "gptq_v2")).groups[0].scheme.packing, hf::Packing::GptqV2);
+  EXPECT_EQ(good(with(gptq, "format", "gptq_v2")).groups[0].scheme.packing, hf::Packing::GptqV2) << "zero points would be one off";
   EXPECT_EQ(scheme(good(with(with(gptq, "bits", 8), "sym", true)), up), "int8 in groups of 128");
   EXPECT_EQ(scheme(good(with(gptq, "dynamic", {{"-:.*\\.layers\\.1\\.mlp\\.up.*", Json::object()}})), up), "none");
 
@@ -151,6 +152,7 @@ TEST(QuantConfig, SaysWhatIsSupported) {
   Json gptq = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}};
   EXPECT_THAT(bad(with(gptq, "bits", 3)), HasSubstr("bits 3 is not supported, only 4 and 8"));
   EXPECT_THAT(bad(with(gptq, "checkpoint_format", "marlin")), HasSubstr("only \"gptq\" and \"gptq_v2\""));
+  EXPECT_THAT(bad(with(gptq, "is_marlin_format", true)), HasSubstr("is_marlin_format true is not supported"));
   EXPECT_THAT(bad(with(gptq, "lm_head", true)), HasSubstr("lm_head true is not supported, only false"));
   EXPECT_THAT(bad(with(gptq, "dynamic", {{"+:.*up.*", {{"bits", 8}}}})), HasSubstr("the rule \"+:.*up.*\" is not supported, only rules that leave modules out"));
   EXPECT_THAT(bad(with(gptq, "group_size", 0), ExitCode::BadCheckpoint), HasSubstr("group_size: expected a positive group size, or -1"));
@@ -167,7 +169,9 @@ TEST(QuantConfig, SaysWhatIsSupported) {
   EXPECT_THAT(bad(with(compressed(int4), "kv_cache_scheme", {{"num_bits", 8}})), HasSubstr("kv_cache_scheme: expected symmetric floats of 8 bits, got int8"));
   EXPECT_FALSE(good(compressed(int4)).fp8Cache);
   EXPECT_TRUE(good(with(compressed(int4), "kv_cache_scheme", {{"num_bits", 8}, {"type", "float"}})).fp8Cache);
-  EXPECT_THAT(bad(with(compressed(int4), "sparsity_config", {{"format", "sparse-bitmask"}})), HasSubstr("sparsity_config"));
+  EXPECT_THAT(bad(with(compressed(int4), "sparsity_config", {{"format", "sparse-bitmask"}})), HasSubstr("sparsity_config: sparse weights are not supported"));
+  EXPECT_THAT(bad(with(compressed(int4), "transform_config", {{"config_groups", {{"R1", {{"type", "hadamard"}}}}}})), HasSubstr("transform_config an object is not supported"));
+  good(with(compressed(int4), "transform_config", Json::object()));
   EXPECT_THAT(bad(with(compressed(int4), "config_groups", {{"W4A16", {"Linear"}}})), HasSubstr("config_groups.W4A16: expected an object"));
   EXPECT_THAT(bad(compressed(int4, "pack-quantized", {"re:("}), ExitCode::BadCheckpoint), HasSubstr("ignore: expected a regular expression, got \"re:(\""));
   EXPECT_THAT(bad(compressed(int4, "pack-quantized", {3}), ExitCode::BadCheckpoint), HasSubstr("ignore: expected a list of names"));

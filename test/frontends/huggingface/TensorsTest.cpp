@@ -132,6 +132,36 @@ TEST_F(TensorsTest, StrangersAreIgnoredWithAReason) {
   hf::Model model = good();
   EXPECT_EQ(row(model, "model.layers.1.self_attn.rotary_emb.inv_freq").reason, hf::Ignored::RotaryInvFreq);
   EXPECT_EQ(row(model, "vision.patch.weight").reason, hf::Ignored::Unknown);
+  EXPECT_THAT(model.tensors.notes, testing::ElementsAre("1 tensor is no part of the model and left out: vision.patch.weight"));
+}
+
+TEST_F(TensorsTest, StaticScalesOfACacheAreNotNeeded) {
+  checkpoint.add("model.layers.1.self_attn.k_scale", DType::F32, {1});
+  hf::Model model = good();
+  EXPECT_EQ(row(model, "model.layers.1.self_attn.k_scale").reason, hf::Ignored::ActivationScale);
+  EXPECT_TRUE(model.tensors.notes.empty());
+}
+
+TEST_F(TensorsTest, ABiasThatSaysSomethingIsRefused) {
+  checkpoint.add("model.layers.1.self_attn.o_proj.bias", DType::F32, {2});
+  for (size_t i = 0; i < 2; ++i)
+    checkpoint.set("model.layers.1.self_attn.o_proj.bias", i, 0);
+  good();
+  checkpoint.set("model.layers.1.self_attn.o_proj.bias", 1, 0.5);
+  auto model = read();
+  ASSERT_FALSE(bool(model));
+  EXPECT_EQ(model.error().code, ExitCode::Unsupported);
+  EXPECT_EQ(model.error().message, "model.layers.1.self_attn.o_proj.bias: expected a linear without a bias, got one that is not 0");
+}
+
+TEST_F(TensorsTest, CodesThatNothingSaysHowToRead) {
+  checkpoint.tensors.at("lm_head.weight").dtype = DType::I8;
+  auto &head = checkpoint.tensors.at("lm_head.weight");
+  head.data.resize(head.data.size() / 2); // a byte each
+  auto model = read();
+  ASSERT_FALSE(bool(model));
+  EXPECT_EQ(model.error().code, ExitCode::Unsupported);
+  EXPECT_EQ(model.error().message, "lm_head.weight is stored as I8: expected BF16, F16 or F32, since only linears of decoder layers are read quantised");
 }
 
 TEST_F(TensorsTest, PlainCheckpointsOfEveryType) {
