@@ -199,7 +199,7 @@ Status CheckpointWriter::write(const std::string &name, const std::string &conte
   std::ofstream out(folder + "/" + name, std::ios::binary);
   out << content;
   out.close();
-  return out ? Status() : Status(usageError("cannot write '" + folder + "/" + name + "'"));
+  return out ? Status() : Status(doesNotFitError("cannot write '" + folder + "/" + name + "'"));
 }
 
 Status CheckpointWriter::finish(Json config, const OrderedJson &quantization) {

@@ -43,7 +43,9 @@ Result<std::string> SafetensorsWriter::target(const std::string &path) {
 }
 
 Error SafetensorsWriter::systemError(const char *action) const {
-  return usageError("cannot " + std::string(action) + " " + path + ": " + std::strerror(errno));
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  const std::string text = "cannot " + std::string(action) + " " + path + ": " + std::strerror(errno);
+  return full ? doesNotFitError(text) : usageError(text);
 }
 
 /// The header's JSON, and the number of data bytes it declares.

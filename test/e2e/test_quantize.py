@@ -2,7 +2,9 @@
 import json
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -176,12 +178,25 @@ def test_refusals(tmp_path, gptq):
     refused("looks at data", "--quant-algo=rtn", f"--calibration={CALIBRATION}")
     refused("nowhere", "--quant-algo=gptq", "--calibration=nowhere.jsonl")
     refused("w5", "--quant=w5")
+    refused(("--quant", "none"), "--quant=none")
+    refused(("fp8-block", "changes no weight"), "--quant=fp8-block", codes=contract.UNSUPPORTED)
+    refused(("--format", "expected compressed-tensors", "gguf"), "--format=gguf")
+    refused(("--jobs", "expected 1 or more"), "--jobs=0")
     refused("exists", out=gptq)
     refused("compressed-tensors", source=gptq, codes=contract.UNSUPPORTED)
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     refused("empty.txt", "--quant-algo=gptq", f"--calibration={empty}")
     assert not (tmp_path / "no").exists()
+
+
+def test_a_full_disk_is_no_wrong_usage(tmp_path):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    done = subprocess.run([tools.path_of("compile-model"), "quantize", contract.TINY, "-o", tmp_path / "q"], preexec_fn=limit, capture_output=True)
+    assert done.returncode == contract.DOES_NOT_FIT and done.stderr.count(b"\n") == 1 and b"cannot write" in done.stderr, done
+    assert not os.listdir(tmp_path)
 
 
 def test_an_empty_story_is_refused(tiny_f32, tmp_path):

@@ -9,7 +9,13 @@
 
 namespace dsv3 {
 
-static Status check(const QuantizeCommand &c) {
+static Status check(const QuantizeCommand &c, const std::string &format) {
+  if (format != "compressed-tensors")
+    return usageError("--format: expected compressed-tensors, got '" + printable(format) + "'");
+  if (c.jobs < 1)
+    return usageError("--jobs: expected 1 or more, got " + std::to_string(c.jobs));
+  if (c.config.empty() && (c.quant == "none" || c.quant == "checkpoint"))
+    return usageError("--quant: expected a policy that quantises weights, got " + c.quant);
   const std::string algorithm(name(c.algorithm));
   if (isCalibrated(c.algorithm) == !c.calibration.empty())
     return {};
@@ -31,8 +37,8 @@ Result<QuantizeCommand> parseQuantizeCommand(int argc, char **argv, bool &exit) 
   app.add_option("--calibration", c.calibration, "Text that the model is run on, for algorithms that look at data: plain, or JSON lines with a field \"text\"");
   app.add_option("--calibration-tokens", c.tokens, "Tokens of it at most")->check(CLI::Range(int64_t(16), int64_t(1) << 24));
   app.add_option("--calibration-length", c.length, "Tokens of one sequence")->check(CLI::Range(int64_t(16), int64_t(1) << 20));
-  app.add_option("--format", format, "Of the output")->check(CLI::IsMember({"compressed-tensors"}));
-  app.add_option("--jobs", c.jobs, "Threads")->check(CLI::PositiveNumber);
+  app.add_option("--format", format, "Of the output");
+  app.add_option("--jobs", c.jobs, "Threads");
   app.add_flag("--force", c.force, "Replace an output of this command");
   try {
     app.parse(argc, argv);
@@ -47,7 +53,7 @@ Result<QuantizeCommand> parseQuantizeCommand(int argc, char **argv, bool &exit) 
   if (!chosen)
     return chosen.error();
   c.algorithm = *chosen;
-  if (Status s = check(c); !s)
+  if (Status s = check(c, format); !s)
     return s.error();
   return c;
 }

@@ -92,14 +92,19 @@ Status Quantization::decide() {
   Result<std::vector<WeightDecision>> all = decideWeights(*module, command.quant, command.config);
   if (!all)
     return all.error();
+  const std::string by = command.config.empty() ? "--quant: " + command.quant : "--quant-config: " + command.config;
+  bool changes = false;
   for (const WeightDecision &d : *all) {
     const std::string site = ir::WeightOp(d.weight).getSymName().str();
     const hf::Weight *weight = model->tensors.find(site);
     if (d.changed && (!weight || !weight->spec.quantisable))
       return unsupportedError(site + ": the format stores linears of decoder layers quantised, and the policy asks for it here");
     decisions[site] = {d.changed ? schemeOf(d.scheme) : std::nullopt, schemeOf(d.activation)};
+    changes |= d.changed;
   }
-  return {};
+  if (changes)
+    return {};
+  return unsupportedError(by + " changes no weight of " + command.modelFolder + ", whose linears are stored in other or narrower schemes: expected a policy that does");
 }
 
 Status Quantization::startCalibration() {
@@ -194,8 +199,10 @@ Status Quantization::copyFiles() {
       continue;
     std::error_code failed;
     fs::copy_file(entry.path(), out->path() + "/" + name, failed);
-    if (failed)
-      return usageError("cannot copy '" + entry.path().string() + "': " + failed.message());
+    if (failed) {
+      const std::string text = "cannot copy '" + entry.path().string() + "': " + failed.message();
+      return failed == std::errc::no_space_on_device ? doesNotFitError(text) : usageError(text);
+    }
   }
   return error ? Status(usageError("cannot read '" + command.modelFolder + "': " + error.message())) : Status();
 }
