@@ -56,7 +56,21 @@ static Result<OrderedJson> fileEntry(const std::string &folder, const std::strin
   return OrderedJson{{"file", path}, {"hash", hashHex(file->bytes())}, {"bytes", file->bytes().size()}};
 }
 
-static OrderedJson weightEntry(ModuleOp module, const PackedWeight &weight) {
+std::map<std::string, std::string> activationSchemes(ModuleOp module) {
+  std::map<std::string, std::string> schemes;
+  module.walk([&](kernel::KernelOp launch) {
+    auto x = launch.getIns().empty() ? RankedTensorType() : dyn_cast<RankedTensorType>(launch.getIns().front().getType());
+    auto rows = x ? dyn_cast_or_null<ir::BlockedAttr>(x.getEncoding()) : ir::BlockedAttr();
+    if (!rows)
+      return;
+    for (Value in : launch.getIns())
+      if (auto use = in.getDefiningOp<kernel::UseOp>())
+        schemes[module.lookupSymbol<kernel::WeightOp>(use.getWeight()).getSource().str()] = textOf(rows);
+  });
+  return schemes;
+}
+
+static OrderedJson weightEntry(ModuleOp module, const PackedWeight &weight, const std::map<std::string, std::string> &activations) {
   kernel::WeightOp op = weight.op;
   RankedTensorType type = op.getTensorType();
   auto packed = cast<kernel::PackedAttr>(type.getEncoding());
@@ -67,6 +81,8 @@ static OrderedJson weightEntry(ModuleOp module, const PackedWeight &weight) {
     entry["stored_at"] = weight.storedAt;
   entry["shape"] = type.getShape().vec();
   entry["scheme"] = packed.getScheme() ? textOf(packed.getScheme()) : textOf(type.getElementType());
+  if (auto rows = activations.find(op.getSource().str()); rows != activations.end())
+    entry["activations"] = rows->second;
   entry["layout"] = packed.getLayout().getMap().str();
   if (weight.fills.empty())
     entry["sources"] = weightSources(module, op.getSource());
@@ -171,7 +187,7 @@ Result<OrderedJson> targetEntry(ModuleOp module, rt::ModuleOp host, const Target
     return code.error();
   OrderedJson tensors = OrderedJson::array();
   for (const PackedWeight &weight : files.weights.weights)
-    tensors.push_back(weightEntry(module, weight));
+    tensors.push_back(weightEntry(module, weight, files.activations));
   OrderedJson entry = {{"name", files.name}};
   entry[files.device ? "device" : "variants"] = *code;
   entry["weights"] = {{"file", weightsPath(files.name)}, {"bytes", files.weights.bytes}, {"hash", files.weights.hash}};

@@ -6,6 +6,7 @@
 #include "codegen/emit/PackWeights.h"
 #include "runtime/core/Json.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,12 +29,17 @@ inline constexpr const char *kCompilerVersion = "0.1.0";
 std::string codeFolder(llvm::StringRef target);  ///< "code/x86-64"
 std::string weightsPath(llvm::StringRef target); ///< "weights/x86-64/rank-0.bin"
 
+/// By name of a weight: the scheme of the rows that its launches multiply it with, where they are codes. Of a module with launches,
+/// after stage tile.
+std::map<std::string, std::string> activationSchemes(mlir::ModuleOp module);
+
 /// What was written for one target: variants of a CPU, or the code of a device.
 struct TargetFiles {
   std::string name;
   PackedFile weights;
   std::vector<codegen::SharedObject> variants;
   std::optional<codegen::DeviceFiles> device;
+  std::map<std::string, std::string> activations; ///< activationSchemes()
 };
 
 /// A target's entry in the manifest, from its scheduled module whose files lie in `folder`.

@@ -184,4 +184,11 @@ def test_dry_run_writes_nothing(tmp_path):
 def test_inspect_shows_schemes(tmp_path):
     out = tools.compile_model(contract.TINY, str(tmp_path / "artifact"), *SIZES, "--quant=none")
     said = tools.succeed("compile-model", "inspect", out).stdout.decode()
-    assert "routed_experts: 18 in #dsv3.blocked<f8E4M3FN, 128x128, f32>" in said, said
+    assert "routed_experts: 18 in #dsv3.blocked<f8E4M3FN, 128x128, f32>, " in said and "activations" not in said, said
+    out = tools.compile_model(contract.TINY, str(tmp_path / "mixed"), *SIZES, "--quant=w4a8-experts")
+    said = tools.succeed("compile-model", "inspect", out).stdout.decode()
+    for line in ("routed_experts: 12 in #dsv3.blocked<i4, 1x128, f32>, activations in #dsv3.blocked<i8, 1x?, f32>, ",
+                 "routed_experts: 6 in #dsv3.blocked<i4, 1x128, f32>, activations in #dsv3.blocked<i8, 1x128, f32>, ",
+                 "shared_experts: 18 in #dsv3.blocked<i8, 1x?, f32>, activations in #dsv3.blocked<i8, 1x?, f32>, "):
+        assert line in said, said
+    assert not re.search("other: .*i8", said), said

@@ -200,6 +200,8 @@ private:
     request.dumpDir = line.targets.size() == 1 ? line.dumpDir : line.dumpDir + "/" + options.target;
     request.afterStage = [&](const Stage &stage, ModuleOp scheduled) {
       progress.show(options.target + ": stage " + stage.name.str() + " done");
+      if (stage.name == "tile")
+        activations = activationSchemes(scheduled);
       if (stage.name == "tile" && !line.report.empty())
         costs = codegen::launchCosts(scheduled); // the launches are gone after schedule
       return stage.name == "tile" && line.opList ? ops.collect(scheduled) : Status();
@@ -314,6 +316,7 @@ private:
       return s;
     TargetFiles files;
     files.name = options.target;
+    files.activations = std::move(activations);
     Result<PackedFile> weights = emitWeights(module, folder, weightBytes);
     if (!weights)
       return weights.error();
@@ -339,6 +342,7 @@ private:
   std::optional<hf::Model> model;
   std::vector<codegen::LaunchCost> costs; ///< of the target at hand
   OpList ops;                             ///< the same
+  std::map<std::string, std::string> activations; ///< the same
   std::vector<std::string> notes;
   std::string reports, sizes;
 };

@@ -42,8 +42,15 @@ std::string componentOf(const std::string &weight, size_t rank) {
   for (const char *suffix : {".plain", ".k", ".kn", ".v"})
     if (size_t n = std::strlen(suffix); site.size() > n && site.compare(site.size() - n, n, suffix) == 0)
       site.resize(site.size() - n);
+  if (site == "rope_table")
+    return "rope";
   if (site.find("q_a_kv_a") != site.npos)
     return "attention";
+  const std::string fused = "gate_up"; // of the dense layers or the shared experts
+  if (site.size() > fused.size() && site.compare(site.size() - fused.size(), fused.size(), fused) == 0)
+    site.resize(site.size() - std::strlen("_up"));
+  if (rank < 2)
+    return "norms, biases";
   auto place = quantize::Linear::place(site, int64_t(rank));
   return place ? std::string(quantize::name(place->first)) : "other";
 }
@@ -59,7 +66,8 @@ void printSchemes(std::ostream &os, const Json &tensors) {
     if (!tensor.is_object())
       continue;
     size_t rank = tensor.contains("shape") && tensor["shape"].is_array() ? tensor["shape"].size() : 0;
-    Sum &sum = sums[{componentOf(field(tensor, "name"), rank), field(tensor, "scheme")}];
+    const std::string scheme = field(tensor, "scheme") + (tensor.contains("activations") ? ", activations in " + field(tensor, "activations") : "");
+    Sum &sum = sums[{componentOf(field(tensor, "name"), rank), scheme}];
     ++sum.weights;
     sum.bytes += tensor.contains("bytes") ? mib(tensor["bytes"]) : 0;
   }
