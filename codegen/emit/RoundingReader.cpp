@@ -96,6 +96,8 @@ private:
       for (int64_t r = 0; r < end - begin; ++r)
         block.insert(block.end(), numbers.begin() + r * cols() + c * blockCols, numbers.begin() + r * cols() + c * blockCols + width);
       place.scales[size_t(c)] = quantize::findScale(block.data(), block.size(), scheme, clip);
+      if (Status s = quantize::checkScale(place.scales[size_t(c)], scheme, begin); !s)
+        return Error{s.error().code, "weight " + name + ": " + s.error().message};
     }
     return {};
   }

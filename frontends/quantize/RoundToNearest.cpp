@@ -78,6 +78,12 @@ float findScale(const float *x, size_t n, const Scheme &scheme, Clip clip) {
   return best;
 }
 
+Status checkScale(float scale, const Scheme &scheme, int64_t row) {
+  if (std::isfinite(scale))
+    return {};
+  return checkpointError("expected numbers whose scales fit " + std::string(safetensorsName(scheme.scaleType)) + ", got larger ones in row " + std::to_string(row));
+}
+
 void encode(const float *x, size_t n, float scale, Code code, uint8_t *out) {
   switch (code) {
   case Code::F8E4M3: std::transform(x, x + n, out, [=](float v) { return encodeOne<Code::F8E4M3>(v, scale); }); break;
@@ -104,6 +110,8 @@ Result<Quantized> quantize(const float *x, int64_t rows, int64_t cols, const Sch
       for (int64_t i = 0; i < height; ++i)
         block.insert(block.end(), x + (r + i) * cols + c, x + (r + i) * cols + c + width);
       out.scales.push_back(findScale(block.data(), block.size(), scheme, clip));
+      if (Status s = checkScale(out.scales.back(), scheme, r); !s)
+        return s.error();
       for (int64_t i = 0; i < height; ++i)
         encode(x + (r + i) * cols + c, size_t(width), out.scales.back(), scheme.code, out.codes.data() + (r + i) * cols + c);
     }

@@ -50,6 +50,9 @@ float largest(Code code);
 /// The scale of a block that holds the `n` finite numbers of `x` (in any order: errors are summed in float64, ascending).
 float findScale(const float *x, size_t n, const Scheme &scheme, Clip clip);
 
+/// BadCheckpoint when a scale is too large for the type that it is stored in; `row` is the first that it scales.
+Status checkScale(float scale, const Scheme &scheme, int64_t row);
+
 /// The code of each of `n` finite numbers under `scale` > 0: a byte each, E4M3 or signed.
 void encode(const float *x, size_t n, float scale, Code code, uint8_t *out);
 /// code * scale, one product in float32.
@@ -61,7 +64,8 @@ struct Quantized {
   std::vector<float> scales;
 };
 
-/// Quantises `rows` x `cols` numbers. BadCheckpoint, with row and column, when a number is not finite. Where blocks have one row
+/// Quantises `rows` x `cols` numbers. BadCheckpoint, with row and column, when a number is not finite, or a scale none that
+/// can be stored. Where blocks have one row
 /// each, a matrix may be handed over in pieces of rows.
 Result<Quantized> quantize(const float *x, int64_t rows, int64_t cols, const Scheme &scheme, Clip clip);
 

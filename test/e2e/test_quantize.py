@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import contract
+import quantize_checkpoint
 import safetensors_np
 import tools
 
@@ -188,6 +189,34 @@ def test_refusals(tmp_path, gptq):
     empty.write_text("")
     refused("empty.txt", "--quant-algo=gptq", f"--calibration={empty}")
     assert not (tmp_path / "no").exists()
+
+
+def edited(folder, name, at, value):
+    """The example model with one number of a bf16 or byte tensor replaced."""
+    held = quantize_checkpoint.raw_tensors(contract.TINY)
+    dtype, shape, data = held[name]
+    size = len(value)
+    held[name] = dtype, shape, data[:at * size] + value + data[(at + 1) * size:]
+    with open(os.path.join(contract.TINY, "config.json"), encoding="utf-8") as f:
+        quantize_checkpoint.write_folder(contract.TINY, str(folder), json.load(f), held)
+    return folder
+
+
+@pytest.mark.parametrize("algorithm", ("gptq", "awq"))
+def test_rows_that_overflow_end_calibration(tmp_path, algorithm):
+    """A norm of 1e22: sums of squares are infinite, which no factorisation survives."""
+    model = edited(tmp_path / "model", "model.layers.1.post_attention_layernorm.weight", 3, np.float32(1e22).tobytes()[2:])
+    line = tools.refuse(contract.BAD_CHECKPOINT, ("up to 1e15", "l1.", "channel 3"), "compile-model", "quantize", model, "-o", tmp_path / "q",
+                        f"--quant-algo={algorithm}", f"--calibration={CALIBRATION}", "--calibration-tokens=256", timeout=300)
+    assert "nan" not in line and sorted(os.listdir(tmp_path)) == ["model"]
+
+
+def test_errors_of_calibration_name_the_layer(tmp_path):
+    """Each layer runs as layer 0 of a checkpoint of its own."""
+    name = "model.layers.2.mlp.experts.2.up_proj.weight"
+    model = edited(tmp_path / "model", name, 5, b"\x7f")
+    tools.refuse(contract.BAD_CHECKPOINT, (name, "NaN"), "compile-model", "quantize", model, "-o", tmp_path / "q", "--quant-algo=gptq",
+                 f"--calibration={CALIBRATION}", "--calibration-tokens=64")
 
 
 def test_a_full_disk_is_no_wrong_usage(tmp_path):

@@ -96,6 +96,12 @@ TEST_F(RoundingReader, Refusals) {
     dsv3.weight @w : tensor<6x10xf32, #dsv3.blocked<i8, 1x?, f32>> from #dsv3.quantized<@bad, absmax>)");
   EXPECT_THAT(refused("w").message, HasSubstr("f32: expected finite values, got infinity at element 7"));
   EXPECT_EQ(refused("w").code, ExitCode::BadCheckpoint);
+  content.set("f32", 7, 0);
+  content.set("f32", 23, 1e9f);
+  open(R"(
+    dsv3.weight @large : tensor<6x10xf32> from #dsv3.file<"f32">
+    dsv3.weight @w : tensor<6x10xf32, #dsv3.blocked<i8, 1x?, f16>> from #dsv3.quantized<@large, absmax>)");
+  EXPECT_EQ(refused("w").message, "weight @large: expected numbers whose scales fit F16, got larger ones in row 2");
 }
 
 } // namespace dsv3::test

@@ -50,7 +50,7 @@ TEST(RoundToNearest, BitsOfTheReference) {
     for (auto [type, rounding] : {std::pair(DType::F32, Rounding::F32), {DType::BF16, Rounding::BF16}, {DType::F16, Rounding::F16}})
       for (auto [blockRows, blockCols] : {std::pair<int64_t, int64_t>(1, 0), {1, 128}, {4, 64}, {0, 0}})
         for (bool pow2 : {false, true})
-          for (float spread : {1.0f, 1e-30f, 3e4f}) {
+          for (float spread : {1.0f, 1e-30f, 3e3f}) {
             std::vector<float> x = numbers("w", size_t(rows * cols), spread);
             std::fill(x.begin() + cols, x.begin() + 2 * cols, 0.0f); // a row of zeros
             quantize::Quantized q = good(x, cols, {code, blockRows, blockCols, type, pow2});
@@ -68,6 +68,17 @@ TEST(RoundToNearest, AllZeroRow) {
   EXPECT_THAT(q.scales, ElementsAre(1, 2)) << "no division by zero";
   EXPECT_THAT(q.codes, ElementsAre(0, 0, 0, 0, 0, uint8_t(-7), 1, 2)) << "1 / 2 and 3 / 2 go to even";
   EXPECT_THAT(good({0, -0.0f}, 2, {Code::I4}, Clip::Mse).codes, Each(0));
+}
+
+TEST(RoundToNearest, AScaleThatItsTypeCannotHold) {
+  Scheme scheme{Code::I4, 1, 2, DType::F16};
+  const std::vector<float> x = {1, 2, 3, 7 * 65504.0f, 1, 7e6f};
+  EXPECT_TRUE(bool(quantize::quantize(x.data(), 1, 4, scheme, Clip::Absmax)));
+  for (Clip clip : {Clip::Absmax, Clip::Mse}) {
+    auto bad = quantize::quantize(x.data(), 3, 2, scheme, clip);
+    ASSERT_FALSE(bool(bad));
+    EXPECT_EQ(bad.error().message, "expected numbers whose scales fit F16, got larger ones in row 2");
+  }
 }
 
 TEST(RoundToNearest, ClippingLessensTheError) {

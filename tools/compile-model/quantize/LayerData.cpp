@@ -1,5 +1,7 @@
 #include "tools/compile-model/quantize/LayerData.h"
 
+#include <cmath>
+
 namespace dsv3 {
 
 using quantize::Matrix;
@@ -64,6 +66,17 @@ std::vector<int64_t> LayerData::tokensOfExperts(const std::string &routing, int6
   return counts;
 }
 
+/// Sums of squares of what a linear reads must be finite: with others no algorithm ends.
+static Status expectMultipliable(const Matrix &rows, const std::string &weight) {
+  constexpr float most = 1e15f;
+  for (int64_t t = 0; t < rows.rows(); ++t)
+    for (int64_t k = 0; k < rows.cols(); ++k)
+      if (!(std::fabs(rows(t, k)) <= most))
+        return checkpointError("calibration: expected " + weight + " to read numbers up to 1e15, got " + std::to_string(rows(t, k)) + " for token " +
+                               std::to_string(t) + ", channel " + std::to_string(k));
+  return {};
+}
+
 static Matrix swiglu(const Matrix &gate, const Matrix &up) {
   return (gate.array() / (1 + (-gate.array()).exp()) * up.array()).matrix();
 }
@@ -100,6 +113,8 @@ Result<InputsPtr> LayerData::inputs(const std::string &weight, int64_t member) {
     Result<Matrix> rows = rowsOf(linear, member);
     if (!rows)
       return rows.error();
+    if (Status s = expectMultipliable(*rows, weight); !s)
+      return s.error();
     cache = std::make_shared<quantize::Inputs>(std::move(*rows));
     cacheKey = key;
   }

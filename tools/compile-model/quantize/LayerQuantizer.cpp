@@ -83,7 +83,7 @@ private:
   Status quantised(const hf::Weight &weight, const LinearDecision &decision) {
     for (int64_t e = 0; e < membersOf(weight); ++e)
       if (Status s = member(weight, e, decision); !s)
-        return Error{s.error().code, weight.tensor(e) + ": " + s.error().message};
+        return s.error().message.find(weight.tensor(e)) == std::string::npos ? Error{s.error().code, weight.tensor(e) + ": " + s.error().message} : s.error();
     return {};
   }
 

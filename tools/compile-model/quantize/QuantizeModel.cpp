@@ -139,6 +139,14 @@ static void forget(std::string_view data) {
     madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
 }
 
+/// A message about a layer that ran as layer 0, with the names that its tensors have.
+static std::string inLayer(std::string message, int64_t layer) {
+  const std::string from = "model.layers.0.", to = "model.layers." + std::to_string(layer) + ".";
+  for (size_t at = message.find(from); at != message.npos; at = message.find(from, at + to.size()))
+    message.replace(at, from.size(), to);
+  return message;
+}
+
 Status Quantization::writeLayer(int64_t layer, quantize::CheckpointWriter &writer) {
   const std::string name = "layer " + std::to_string(layer);
   LayerStates states;
@@ -157,7 +165,7 @@ Status Quantization::writeLayer(int64_t layer, quantize::CheckpointWriter &write
     std::error_code ignored;
     fs::remove_all(folder, ignored);
     if (!seen)
-      return seen.error();
+      return Error{seen.error().code, inLayer(seen.error().message, layer)};
     states = std::move(*seen);
     rows = std::move(states.at("l0.out"));
   }
