@@ -191,6 +191,26 @@ def test_refusals(tmp_path, gptq):
     assert not (tmp_path / "no").exists()
 
 
+def test_the_calibration_text_is_cut_to_the_models_positions(tmp_path):
+    with open(os.path.join(contract.TINY, "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    config["max_position_embeddings"] = 64
+    config.pop("rope_scaling")
+    quantize_checkpoint.write_folder(contract.TINY, str(tmp_path / "model"), config, quantize_checkpoint.raw_tensors(contract.TINY))
+    done = tools.succeed("compile-model", "quantize", tmp_path / "model", "-o", tmp_path / "q", "--quant-algo=awq", f"--calibration={CALIBRATION}",
+                         "--calibration-tokens=256")
+    assert b"337 linears" in done.stdout
+
+
+@pytest.mark.parametrize("mentions,flag", [("max_position_embeddings", "--max-model-len=10000000"), ("taps", "--taps=no_such_state")])
+def test_flags_are_refused_before_the_calibration(tmp_path, mentions, flag):
+    start = time.monotonic()
+    tools.refuse(contract.USAGE, mentions, "compile-model", contract.TINY, "-o", tmp_path / "a.dsv3", "--quant=w4a16", "--quant-algo=gptq",
+                 f"--calibration={CALIBRATION}", flag)
+    assert time.monotonic() - start < 30, "calibrating takes a minute"
+    assert not os.listdir(tmp_path)
+
+
 def edited(folder, name, at, value):
     """The example model with one number of a bf16 or byte tensor replaced."""
     held = quantize_checkpoint.raw_tensors(contract.TINY)

@@ -142,6 +142,8 @@ private:
       return module.error();
     if (Status s = line.dryRun ? measure(**module) : compileTargets(**module, folder); !s)
       return s;
+    if (line.quiet)
+      return {};
     for (const std::vector<std::string> *warnings : {&model->tensors.notes, &diagnostics.warnings, &notes})
       for (const std::string &warning : *warnings)
         std::fprintf(stderr, "compile-model: warning: %s\n", warning.c_str());

@@ -21,6 +21,7 @@ struct CommandLine {
   bool maxModelLenGiven = false; ///< else the default is lowered to what the model allows
   bool opList = false;                ///< write OpList.h's list
   bool force = false;
+  bool quiet = false;                 ///< no warnings; not a flag: of a compilation that only checks
   bool dryRun = false;                ///< print sizes of weights, compile nothing
   std::string stopAfter;              ///< empty: write the artifact
   std::vector<std::string> dumpAfter; ///< "all" for every stage

@@ -22,10 +22,24 @@ public:
 };
 } // namespace
 
+/// What a compilation would refuse of the flags and the checkpoint: before a calibration, not after it.
+static Status checkFlags(CommandLine line) {
+  line.compile.quant = "none";
+  line.compile.quantConfig.clear();
+  line.compile.quantAlgo = "default";
+  line.stopAfter = "import";
+  line.dumpAfter.clear();
+  line.quiet = true;
+  Result<std::string> done = compileModel(line);
+  return done ? Status() : Status(done.error());
+}
+
 Result<std::string> compileCalibrated(const CommandLine &line) {
   std::error_code error;
   if (!line.force && !line.output.empty() && std::filesystem::exists(line.output, error)) // before the work, not after it
     return usageError("'" + line.output + "' exists: use --force to replace it");
+  if (Status s = checkFlags(line); !s)
+    return s.error();
   std::string beside = line.output.empty() ? "quantised" : line.output;
   while (beside.size() > 1 && beside.back() == '/')
     beside.pop_back();

@@ -110,7 +110,7 @@ Status Quantization::decide() {
 Status Quantization::startCalibration() {
   if (command.calibration.empty())
     return {};
-  auto sequences = readCalibrationText(command.modelFolder, command.calibration, command.tokens, command.length);
+  auto sequences = readCalibrationText(command.modelFolder, command.calibration, command.tokens, std::min(command.length, model->config.maxPosition));
   if (!sequences)
     return sequences.error();
   text = std::move(*sequences);
@@ -243,6 +243,9 @@ Result<std::string> Quantization::run() {
   if (Status s = writeText(out->path() + "/" + kReportFile, reportText(report, command.config.empty() ? command.quant : command.config, !command.config.empty())); !s)
     return s.error();
   progress("");
+  if (command.forOthers) // else the compilation has said it
+    for (const std::string &note : model->tensors.notes)
+      std::fprintf(stderr, "compile-model: warning: %s\n", note.c_str());
   removeOnInterrupt("");
   if (Status s = out->commit(); !s)
     return s.error();
