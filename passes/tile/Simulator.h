@@ -38,6 +38,7 @@ struct SimOptions {
   int64_t ctas = 1;                ///< the grid; CTAs run one after the other
   uint64_t maxSteps = 50000000;    ///< per CTA
   size_t maxFindings = 20;         ///< stop after so many
+  bool fp8SumsAreCut = false;      ///< sums of FP8 products lose bits as on hardware (sim::addFp8Products); else they are rounded to f32
 };
 
 struct SimReport {

@@ -7,7 +7,6 @@
 #include "runtime/reference/Norm.h"
 #include "runtime/reference/Quantize.h"
 #include "runtime/reference/Rope.h"
-#include "tools/dsv3-bench/CodesAttention.h"
 #include "tools/dsv3-bench/Errors.h"
 
 #include <algorithm>
@@ -469,11 +468,8 @@ private:
           alone.addSequence(context - 1, 1, upTo(pages));
           int64_t row = s * heads + which[size_t(i)];
           Array<double> a({1, 1, width}, lanes(latent, row)), b({1, 1, rope}, lanes(q, row));
-          if (kv.latent) { // codes meet codes
+          if (kv.latent) // codes meet codes
             a = throughCodes(a, {reference::QuantStorage::F8E4M3, 1, 0});
-            results[size_t(i)] = codesAttention(kv.codes, a.data, b.data, cache, context, number("scale", 0.1352337788));
-            continue;
-          }
           results[size_t(i)] = errors.take(reference::latentAttention(a, b, cache, 0, alone, number("scale", 0.1352337788))).data;
         }
       });

@@ -17,6 +17,7 @@ using Shape = MlaDecodeCodesShape;
 constexpr int64_t kProducerRegs = 32, kScoreRegs = 128, kValueRegs = 176;
 constexpr std::array<StringLiteral, 2> kValues = {"lower", "upper"}; ///< half of the lanes
 constexpr int64_t kHalf = Shape::kLatent / 2, kParts = kHalf / 64; ///< lanes of O that a warpgroup has, in tiles of 64
+constexpr int64_t kAtom = 128;                                      ///< codes that lie together in a row of a swizzled buffer
 
 class MlaDecodeCodes {
 public:
@@ -83,7 +84,7 @@ private:
     qRing = t.ring("q", 1, {queries, rope}, {"scores"});
     pageRing = t.ring("pages", Shape::kStages, {keys, rope, vector}, {"scores", kValues[0], kValues[1]});
     wRing = storedRing("weights", Shape::kWeights, {weights, weights, vector});
-    sumRing = storedRing("sums", 1, {vector});
+    sumRing = storedRing("sums", 1, {vector, vector});
     for (Value *both : {&logs, &inverses})
       *both = t.alloc(t.buf({2, Shape::kPage}, t.f32, tile::SmemKind::Linear));
     work = t.list(args[8], args[9], t.ci(shape.headTiles()), {"tile", "seq", "begin", "end", "part", "context"});
@@ -136,7 +137,7 @@ private:
   struct State {
     Value page, w; ///< slots
     Value maximum, sums;
-    Value s, r; ///< the page's Q K^T and Q_r K_r^T, in flight
+    Value s, r; ///< the first half of the page's Q K^T, and its Q_r K_r^T, in flight
 
     Values pack() const { return {page, w, maximum, sums, s, r}; }
     static State unpack(ArrayRef<Value> v) { return {v[0], v[1], v[2], v[3], v[4], v[5]}; }
@@ -151,8 +152,7 @@ private:
   void score() {
     t.foreach(work, {t.next(qRing), t.next(pageRing), t.next(wRing), t.next(sumRing)}, [&](Values fields, Values slots) {
       Item it = item(fields);
-      Value some = headsFrom(it, Shape::kHeads);
-      Value qScale = t.read(qScales, {it.seq, it.head}, t.row(t.f32), {}, some);
+      Value qScale = t.read(qScales, {it.seq, it.head}, t.row(t.f32), {}, headsFrom(it, Shape::kHeads));
       Values q = t.wait(slots[0]);
       t.sync(); // nobody reads logarithms and inverses of the item before
       State first{slots[1], slots[2], softmax.startMaximum(), softmax.startSums(), nextScores(it, it.begin, q, slots[1]), {}};
@@ -161,9 +161,10 @@ private:
         return scorePage({it, i, slots[0], qScale, fin, q}, State::unpack(v)).pack();
       }));
       Value total = softmax.total(end.sums);
-      t.store(total, t.waitFree(slots[3])[0]);
+      Values sums = t.waitFree(slots[3]);
+      t.store(total, sums[0]);
+      t.store(softmax.logSum(end.maximum, total), sums[1]);
       t.releaseFull(slots[3]);
-      t.when(t.ge(it.slot, 0), [&] { t.write(softmax.logSum(end.maximum, total), lse, {it.slot, it.head}, {}, some); });
       return Values{t.next(slots[0]), end.page, end.w, t.next(slots[3])};
     });
   }
@@ -171,10 +172,20 @@ private:
   /// Heads that exist from the tile's first on; null: as many as the tile has.
   Value headsFrom(const Item &it, int64_t tile) { return shape.heads % tile ? t.sub(t.ci(shape.heads), it.head) : Value(); }
 
+  /// Q K^T over one half of the latent lanes of a page that has landed.
+  Value halfScores(const Values &q, Value slot, int64_t half) {
+    Value acc = t.none(scoresAcc);
+    for (int64_t lane = half * kHalf; lane < (half + 1) * kHalf; lane += kAtom) {
+      auto lanes = [&](Value whole, Type element) { return t.view(t.buf({Shape::kPage, kAtom}, element), whole, {0, lane}); };
+      acc = t.mma(Form::Nt, lanes(q[0], t.f8), lanes(t.peek(slot)[0], shape.codes), acc).acc;
+    }
+    return acc;
+  }
+
   /// Begins the product of a page, and makes its scales ready.
   Value nextScores(const Item &it, Value index, const Values &q, Value slot) {
     Values own = t.wait(slot);
-    Value s = t.mma(Form::Nt, q[0], own[0], t.none(scoresAcc)).acc;
+    Value s = halfScores(q, slot, 0);
     t.call("scales", {own[2], keysLeft(it, index), t.rem(index, 2), logs, inverses}, [&](Values in) {
       storeScales(in);
       return Values{};
@@ -198,8 +209,9 @@ private:
   State scorePage(const Page &page, const State &in) {
     Values own = t.peek(in.page), w = t.waitFree(in.w);
     t.sync(); // logarithms and inverses of this page are there, and nobody reads those of the page before
+    Value rotated = t.await(in.r), first = t.await(in.s); // the later one first: ptxas serialises what is read before the last wait
+    Value product = t.add(first, t.await(halfScores(page.q, in.page, 1)));
     Value scales = t.load(own[2], t.col(Shape::kPage, t.f32));
-    Value rotated = t.await(in.r), product = t.await(in.s); // the later one first: ptxas serialises what is read before the last wait
     Value whole = t.fma(t.mul(product, t.bcast(page.qScale, scores)), t.bcast(scales, scores), rotated);
     State next{t.next(in.page), t.next(in.w), {}, {}, {}, {}};
     next.s = t.choose(page.fin, {scoresAcc}, [&] { return Values{t.none(scoresAcc)}; },
@@ -283,9 +295,9 @@ private:
         t.await(flying[i].token);
     };
     for (int64_t i = 0; i < 2 * kParts; ++i) {
-      const int64_t half = i % 2, first = lane + i / 2 * 64, atom = 128;
-      Value some = t.view(t.buf({Shape::kPage / 2, atom}, shape.codes), codes, {half * Shape::kPage / 2, first / atom * atom});
-      Value left = t.expand(t.loadPaired(some, first % atom, t.frag(Shape::kPage / 2, shape.codes)), t.frag(Shape::kPage / 2, t.f16));
+      const int64_t half = i % 2, first = lane + i / 2 * 64;
+      Value some = t.view(t.buf({Shape::kPage / 2, kAtom}, shape.codes), codes, {half * Shape::kPage / 2, first / kAtom * kAtom});
+      Value left = t.expand(t.loadPaired(some, first % kAtom, t.frag(Shape::kPage / 2, shape.codes)), t.frag(Shape::kPage / 2, t.f16));
       flying.push_back(t.mma(Form::Nt, left, w[half], half ? flying.back().acc : parts[i / 2]));
       if (i + 1 == 2 * kParts)
         t.release(pageSlot); // behind the product: loads are over for sure where their results are used
@@ -299,7 +311,10 @@ private:
 
   /// The item's rows, divided by their sums.
   void finish(const Item &it, int64_t lane, const Values &parts, Value sumSlot) {
-    Value total = column(t.wait(sumSlot)[0]), whole = t.lt(it.slot, 0);
+    Values sums = t.wait(sumSlot);
+    Value total = column(sums[0]), whole = t.lt(it.slot, 0);
+    if (lane == 0) // whoever makes the scores has no registers left for the item's slot
+      t.when(t.ge(it.slot, 0), [&] { t.write(t.load(sums[1], t.row(t.f32)), lse, {it.slot, it.head}, {}, headsFrom(it, Shape::kHeads)); });
     for (auto [c, o] : llvm::enumerate(parts)) {
       Value at = t.ci(lane + int64_t(c) * 64);
       t.call("write", {o, total, whole, it.seq, it.slot, it.head, at, out, partial}, [&](Values in) {

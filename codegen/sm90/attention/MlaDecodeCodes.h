@@ -10,7 +10,9 @@
 //           l += W / sk                      in f32, before W is rounded
 //   values: O^T += V^T W^T                   V^T in registers: codes become f16 there, exactly
 //
-// The next page's Q K^T flies under the softmax, its Q_r K_r^T begins when the registers of S are free again.
+// Tensor cores cut sums of FP8 products 13 bits below their largest addend (DeepSeek-V3, arXiv 2412.19437, section 3.3.2): over all 512
+// lanes that would move a row of O by up to 9e-3. So Q K^T is two products of 256 lanes, which are added in float32: up to 2e-3.
+// The first of the next page's flies under the softmax, its Q_r K_r^T begins when the registers of S are free again, then the second.
 //
 // FP8 products need both operands K-major, but V lies along tokens. So O is computed transposed: V^T is the operand in
 // registers, read by transposing loads (pairs of lanes come along and split into rows r and r + 8 of a tile), W lies in shared
@@ -42,9 +44,9 @@ struct MlaDecodeCodesShape {
   int64_t headTiles() const { return (heads + kHeads - 1) / kHeads; }
   /// Heads that a tile computes O for.
   int64_t columns() const { return heads < kHeads ? (heads + 7) / 8 * 8 : kHeads; }
-  /// Q, pages, W with factors, sums, logarithms and inverses of scales; a full and a free barrier of every stage.
+  /// Q, pages, W with factors, sums and their logarithms, logarithms and inverses of scales; a full and a free barrier of every stage.
   int64_t smemBytes() const {
-    return kHeads * (kLatent + 2 * kRope) + kStages * kPageBytes + kWeights * (kHeads * kPage * 2 + kHeads * 4) + kHeads * 4 + 4 * kPage * 4 +
+    return kHeads * (kLatent + 2 * kRope) + kStages * kPageBytes + kWeights * (kHeads * kPage * 2 + kHeads * 4) + 2 * kHeads * 4 + 4 * kPage * 4 +
            16 * (1 + kStages + kWeights + 1);
   }
 };

@@ -2,6 +2,9 @@
 #include "passes/tile/sim/Machine.h"
 #include "passes/tile/sim/Numbers.h"
 
+#include <functional>
+#include <numeric>
+
 using namespace mlir;
 
 namespace dsv3::tile::sim {
@@ -25,6 +28,11 @@ std::vector<float> gather(Machine &m, llvm::ArrayRef<Buffer> pieces, bool kFirst
   }
   return out;
 }
+
+/// Of two factors, exactly.
+struct Product {
+  double operator()(float x, float y) const { return double(x) * y; }
+};
 
 } // namespace
 
@@ -65,15 +73,16 @@ void Machine::multiply(Agent &agent) {
     d = *job->initial->data;
   // One instruction multiplies 32 bytes of K and rounds once: how many of them an op stands for changes no bits.
   const int64_t step = 256 / job->b.front().type.getElementBits();
+  const bool cut = options.fp8SumsAreCut && step == 32 && isa<FloatType>(job->b.front().type.getElement());
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) {
       double sum = d[r * cols + c];
-      for (int64_t k = 0; k < depth; ++k) {
-        sum += double(a[r * depth + k]) * double(b[c * depth + k]);
-        if ((k + 1) % step == 0)
-          sum = rounded(element, sum);
+      for (int64_t k = 0; k < depth; k += step) {
+        const float *x = &a[r * depth + k], *y = &b[c * depth + k];
+        const int64_t count = std::min(step, depth - k);
+        sum = rounded(element, cut ? addFp8Products(sum, x, y, count) : std::inner_product(x, x + count, y, sum, std::plus<>(), Product()));
       }
-      d[r * cols + c] = rounded(element, sum);
+      d[r * cols + c] = sum;
     }
   job->result = {{rows, cols}, std::make_shared<const std::vector<double>>(std::move(d))};
   job->before = nullptr; // keeps no chain of results alive

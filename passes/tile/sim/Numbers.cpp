@@ -5,7 +5,10 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 using namespace mlir;
 
@@ -104,6 +107,23 @@ uint64_t asUnsigned(Type type, double value) {
   const unsigned width = widthOf(type);
   const auto bits = value >= 9223372036854775808.0 ? uint64_t(value) : uint64_t(int64_t(value));
   return width >= 64 ? bits : bits & ((uint64_t(1) << width) - 1);
+}
+
+/// `value` without the bits below those of `quantum`, a power of two.
+static double cut(double value, double quantum) { return std::trunc(value / quantum) * quantum; }
+
+double addFp8Products(double sum, const float *a, const float *b, int64_t count) {
+  constexpr int kBits = 13;
+  double largest = std::fabs(sum);
+  for (int64_t k = 0; k < count; ++k)
+    largest = std::max(largest, std::fabs(double(a[k]) * b[k]));
+  if (largest == 0 || !std::isfinite(largest))
+    return largest == 0 ? 0 : std::inner_product(a, a + count, b, sum); // infinities and NaN go on as such
+  const double quantum = std::ldexp(1, std::ilogb(largest) - kBits);
+  double total = cut(sum, quantum);
+  for (int64_t k = 0; k < count; ++k)
+    total += cut(double(a[k]) * b[k], quantum);
+  return total == 0 ? 0 : cut(total, std::ldexp(1, std::ilogb(total) - kBits));
 }
 
 } // namespace dsv3::tile::sim

@@ -1,7 +1,9 @@
 // Kernels of test/dialects/tile run on the host: values against a plain loop, and no rule broken in any schedule.
+#include "passes/tile/sim/Numbers.h"
 #include "test/passes/tile/Mutants.h"
 #include "test/passes/tile/SimulatorFixture.h"
 
+#include <cmath>
 #include <set>
 
 namespace dsv3::tile {
@@ -148,6 +150,18 @@ struct GroupedCase {
 };
 
 } // namespace
+
+/// Bits below the thirteenth of the largest addend are cut off, of sums too.
+TEST(Fp8Sums, AreCut) {
+  const float one[] = {1, 1}, small[] = {0.75f, -0.75f}, large[] = {8192, 0.5f};
+  EXPECT_EQ(sim::addFp8Products(8191, one, small, 1), 8191.5) << "half is the last bit of 8191";
+  EXPECT_EQ(sim::addFp8Products(8192, one, small, 2), 8192);
+  EXPECT_EQ(sim::addFp8Products(-8192, one, small, 2), -8192) << "towards zero";
+  EXPECT_EQ(sim::addFp8Products(0, one, large, 2), 8192) << "beside the largest product";
+  EXPECT_EQ(sim::addFp8Products(0, one, small, 2), 0);
+  const float infinite[] = {INFINITY, 1};
+  EXPECT_EQ(sim::addFp8Products(1, infinite, one, 2), INFINITY);
+}
 
 TEST(Simulator, GroupedGemmHasTheRightValues) {
   TileModule module("test/dialects/tile/w4a8.mlir");
