@@ -44,6 +44,7 @@ struct Bf16 {
   /// The same memory with other dims.
   tile::SimArgument argument(std::vector<int64_t> as) { return tile::SimArgument::memory(data.data(), std::move(as)); }
   uint16_t *row(std::initializer_list<int64_t> index);
+  const uint16_t *row(std::initializer_list<int64_t> index) const { return const_cast<Bf16 *>(this)->row(index); }
   void fill(uint16_t bits) { std::fill(data.begin(), data.end(), bits); }
 };
 constexpr uint16_t kNan = 0x7fff;

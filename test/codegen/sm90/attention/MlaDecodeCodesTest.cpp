@@ -1,19 +1,18 @@
 // kernel.attn_split over a cache of codes, on the host: values, the barrier protocol in several schedules, bits.
 #include "codegen/sm90/attention/MlaDecodeCodes.h"
-#include "test/codegen/sm90/attention/Fixture.h"
+#include "test/codegen/sm90/attention/DecodeWork.h"
 #include "test/passes/tile/Mutants.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 
 #include <cmath>
-#include <numeric>
 #include <random>
 
 namespace dsv3::codegen {
 namespace {
 
 using Shape = MlaDecodeCodesShape;
-constexpr int64_t kLayers = 2, kLayer = 1, kTablePages = 16, kPageFloats = Shape::kPageBytes / 4;
+constexpr int64_t kPageFloats = Shape::kPageBytes / 4;
 
 /// Codes with one scale; of a row of zeros it is 1.
 struct CodedRow {
@@ -33,33 +32,17 @@ CodedRow coded(const std::vector<double> &row, bool e5m2) {
 /// Magnitude of a cached row's latent by its place in the page: scales of neighbours 100 times apart.
 double farApart(int64_t r) { return r % 7 ? 0.3 : 0.003; }
 
-/// A decode step: sequences of these lengths in a shuffled pool of pages; what lies beyond a context is NaN, scales too.
-struct CodesStep {
-  int64_t heads, seqs, poolPages = 0;
+/// Rows of codes; what lies beyond a context is NaN, scales too.
+struct CodesStep : DecodeWork {
   bool e5m2;
-  std::vector<int32_t> lens, table;
   std::vector<uint8_t> qCodes, kvCodes;
   std::vector<float> qScales, pages; ///< `pages`: the pool as floats, of which the kernel reads the scales
-  Bf16 qRope, kvRope, out;
-  std::vector<int32_t> items, parts;
-  std::vector<float> partial, lse;
-  std::vector<int64_t> scalars;
-
-  static int64_t pagesOf(int64_t n) { return (n + 63) / 64; }
-  static int64_t totalPages(const std::vector<int32_t> &lens) {
-    int64_t n = 0;
-    for (int32_t len : lens)
-      n += pagesOf(len);
-    return n;
-  }
+  Bf16 qRope, kvRope;
 
   CodesStep(int64_t heads, std::vector<int32_t> lengths, bool e5m2 = false, float amplitude = 1, double (*spread)(int64_t) = farApart)
-      : heads(heads), seqs(lengths.size()), poolPages(totalPages(lengths) + 2), e5m2(e5m2), lens(std::move(lengths)),
-        table(seqs * kTablePages, 0x7fffff), qCodes(seqs * heads * 512), kvCodes(kLayers * poolPages * 64 * 512, e5m2 ? 0x7f : 0x7f),
-        qScales(seqs * heads), pages(kLayers * poolPages * kPageFloats, NAN), qRope({seqs, heads, 64}, 2, amplitude),
-        kvRope({kLayers, poolPages, 64, 64}, 3, 0.3f), out({seqs, heads, 512}, 0), scalars(8) {
-    scalars[4] = poolPages * Shape::kPageBytes;
-    out.fill(kNan);
+      : DecodeWork(heads, std::move(lengths), Shape::kPageBytes), e5m2(e5m2), qCodes(seqs * heads * 512),
+        kvCodes(kLayers * poolPages * 64 * 512, 0x7f), qScales(seqs * heads), pages(kLayers * poolPages * kPageFloats, NAN),
+        qRope({seqs, heads, 64}, 2, amplitude), kvRope({kLayers, poolPages, 64, 64}, 3, 0.3f) {
     std::mt19937 random(5);
     std::normal_distribution<double> normal;
     auto row = [&](double magnitude) {
@@ -73,35 +56,17 @@ struct CodesStep {
       std::copy(q.codes.begin(), q.codes.end(), qCodes.begin() + i * 512);
       qScales[i] = q.scale;
     }
-    std::vector<int32_t> order(poolPages);
-    std::iota(order.begin(), order.end(), 0);
-    std::shuffle(order.begin(), order.end(), std::mt19937(7));
-    for (int64_t s = 0, next = 0; s < seqs; ++s)
-      for (int64_t p = 0; p < pagesOf(lens[s]); ++p) {
-        int32_t page = table[s * kTablePages + p] = order[next++];
-        for (int64_t r = 0; r < 64; ++r) {
-          if (p * 64 + r >= lens[s]) {
-            std::fill_n(kvRope.row({kLayer, page, r}), 64, kNan);
-            continue;
-          }
-          CodedRow k = coded(row(spread(r)), e5m2);
-          std::copy(k.codes.begin(), k.codes.end(), kvCodes.begin() + place(page, r) * 512);
-          pages[(kLayer * poolPages + page) * kPageFloats + Shape::kScaleAt / 4 + r] = k.scale;
-        }
+    eachRow([&](int64_t, int64_t page, int64_t r, bool real) {
+      if (!real) {
+        std::fill_n(kvRope.row({kLayer, page, r}), 64, kNan);
+        return;
       }
+      CodedRow k = coded(row(spread(r)), e5m2);
+      std::copy(k.codes.begin(), k.codes.end(), kvCodes.begin() + place(page, r) * 512);
+      pages[(kLayer * poolPages + page) * kPageFloats + Shape::kScaleAt / 4 + r] = k.scale;
+    });
   }
   int64_t place(int64_t page, int64_t r) const { return (kLayer * poolPages + page) * 64 + r; }
-
-  /// An item; `slot` -1 writes `out`. Items are added part by part.
-  void add(int32_t seq, int32_t begin, int32_t end, int32_t slot) {
-    items.insert(items.end(), {seq, begin, end, slot, lens[seq]});
-    int64_t slots = slot + 1;
-    if (int64_t(lse.size()) < slots * heads) {
-      partial.resize(slots * heads * 512, NAN);
-      lse.resize(slots * heads, NAN);
-    }
-  }
-  void endPart() { parts.push_back(items.size() / 5); }
 
   void run(uint64_t seed) { EXPECT_EQ(findings(seed, nullptr), "") << "seed " << seed; }
 
@@ -117,11 +82,7 @@ struct CodesStep {
     EXPECT_TRUE(module.valid());
     if (mutant)
       mutant->apply(module.kernel());
-    if (partial.empty())
-      partial.resize(heads * 512), lse.resize(heads);
-    std::vector<int32_t> starts = parts;
-    starts.insert(starts.begin(), 0);
-    int64_t slots = lse.size() / heads, count = starts.size() - 1, all = kLayers * poolPages;
+    const int64_t all = kLayers * poolPages;
     using Arg = tile::SimArgument;
     std::vector<Arg> args = {Arg::memory(scalars.data(), {8}),
                              Arg::memory(qCodes.data(), {seqs, heads, 512}),
@@ -129,19 +90,13 @@ struct CodesStep {
                              Arg::memory(qScales.data(), {seqs, heads}),
                              Arg::memory(kvCodes.data(), {all, 64, 512}),
                              kvRope.argument({all, 64, 64}),
-                             Arg::memory(pages.data(), {all, kPageFloats}),
-                             Arg::memory(table.data(), {seqs, kTablePages}),
-                             Arg::memory(items.data(), {int64_t(items.size()) / 5, 5}),
-                             Arg::memory(starts.data(), {count + 1}),
-                             out.argument(),
-                             Arg::memory(partial.data(), {slots, heads, 512}),
-                             Arg::memory(lse.data(), {slots, heads}),
-                             Arg::scalar(kLayer)};
-    return codegen::findings(module.kernel(), args, count * shape.headTiles(), seed);
+                             Arg::memory(pages.data(), {all, kPageFloats})};
+    llvm::append_range(args, workArguments());
+    return codegen::findings(module.kernel(), args, partCount() * shape.headTiles(), seed);
   }
 
-  /// Pages [begin, end) of a sequence, one head: codes times their scales in double.
-  Attended want(int64_t seq, int64_t head, int64_t begin, int64_t end) {
+  /// Codes times their scales in double.
+  Attended want(int64_t seq, int64_t head, int64_t begin, int64_t end) const override {
     int64_t n = std::min<int64_t>(lens[seq], end * 64) - begin * 64, h = seq * heads + head;
     std::vector<double> scores, rope = widened(qRope.row({seq, head}), 64);
     std::vector<std::vector<double>> values;
@@ -169,19 +124,6 @@ struct CodesStep {
         a.out[j] += std::exp2(scores[i] - most) / sum * values[i][j];
     a.logSum = most + std::log2(sum);
     return a;
-  }
-
-  void checkWhole(int64_t seq) {
-    for (int64_t h = 0; h < heads; ++h)
-      EXPECT_LT(relativeError(widened(out.row({seq, h}), 512), want(seq, h, 0, pagesOf(lens[seq])).out), 5e-3) << "sequence " << seq << " head " << h;
-  }
-  void checkPart(int64_t seq, int64_t begin, int64_t end, int64_t slot) {
-    for (int64_t h = 0; h < heads; ++h) {
-      Attended a = want(seq, h, begin, end);
-      const float *row = partial.data() + (slot * heads + h) * 512;
-      EXPECT_LT(relativeError({row, row + 512}, a.out), 5e-3) << "slot " << slot << " head " << h;
-      EXPECT_NEAR(lse[slot * heads + h], a.logSum, 1e-3) << "slot " << slot << " head " << h;
-    }
   }
 };
 
@@ -261,12 +203,10 @@ TEST(MlaDecodeCodes, BitsDoNotDependOnTheBatch) {
     many.add(s, 0, CodesStep::pagesOf(many.lens[s]), -1);
   many.endPart();
   CodesStep alone = many;
-  alone.items.clear(), alone.parts.clear();
-  alone.add(1, 0, 3, -1), alone.endPart();
+  alone.clear(), alone.add(1, 0, 3, -1), alone.endPart();
   many.run(1), alone.run(2);
   many.checkWhole(1);
-  for (int64_t h = 0; h < many.heads; ++h)
-    EXPECT_TRUE(std::equal(many.out.row({1, h}), many.out.row({1, h}) + 512, alone.out.row({1, h})));
+  many.checkSame(alone, 1);
 }
 
 /// Every wait and release is needed: without one the simulator sees a race or a deadlock. Awaits of tokens only say when registers
@@ -274,7 +214,7 @@ TEST(MlaDecodeCodes, BitsDoNotDependOnTheBatch) {
 /// which the simulator does not know.
 TEST(MlaDecodeCodes, MutantsAreReported) {
   Shape shape;
-  shape.heads = 8, shape.pages = kTablePages, shape.scale = kScale;
+  shape.heads = 8, shape.pages = CodesStep::kTablePages, shape.scale = kScale;
   KernelModule module([&](TileBuilder &t) {
     shape.codes = t.f8;
     buildMlaDecodeCodes(t, "mla_decode", shape);
