@@ -3,6 +3,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -111,6 +113,18 @@ def expect_activations(tmp_path, checkpoint, *flags):
 @pytest.mark.parametrize("policy", ["w8a8", "w4a8-experts"])
 def test_artifact_quantises_activations(policy, tmp_path):
     expect_activations(tmp_path, contract.TINY, f"--quant={policy}")
+
+
+def test_codes_are_not_rounded_to_the_type_of_plain_weights(tmp_path):
+    """Of a bf16 checkpoint: bf16 weights, dequantised, would be 1e-3 off."""
+    with open(os.path.join(contract.TINY, "config.json"), encoding="utf-8") as f:
+        (tmp_path / "config.json").write_text(f.read())
+    model = tmp_path / "model"
+    subprocess.run([sys.executable, os.path.join(contract.HERE, "make_checkpoint.py"), tmp_path / "config.json", model, "--layers", "2", "--fill", "random", "--bf16",
+                    "--no-mtp"], check=True, capture_output=True)
+    want, got = states(tmp_path, str(model), "--quant=w8a8")
+    for name in ("l0.q_a", "l0.mlp"):
+        assert row_error(want[name], got[name]) < 1e-4, name
 
 
 def test_what_the_checkpoint_asks(tmp_path):

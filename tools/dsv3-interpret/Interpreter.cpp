@@ -4,10 +4,28 @@
 
 namespace dsv3::interpret {
 
+static bool isCodes(mlir::Value value) {
+  auto type = llvm::dyn_cast<mlir::RankedTensorType>(value.getType());
+  return type && llvm::isa_and_nonnull<ir::BlockedAttr>(type.getEncoding());
+}
+
+/// Whether every product that reads a weight multiplies it with activations in codes: then the codes themselves are multiplied. With
+/// plain ones they are dequantised to the weight's element type first.
+static bool meetsCodes(mlir::Value weight) {
+  return llvm::all_of(weight.getUses(), [](mlir::OpOperand &use) {
+    mlir::Operation *op = use.getOwner();
+    if (auto experts = llvm::dyn_cast<ir::RoutedExpertsOp>(op); experts && use.get() == experts.getWDown())
+      return experts.getActSchemeAttr() != nullptr;
+    return use.getOperandNumber() > 0 && isCodes(op->getOperand(0));
+  });
+}
+
 template <typename T> void Interpreter<T>::use(Frame<T> &frame, llvm::StringRef weight, mlir::Value result) {
-  auto it = weights.find(weight);
+  const bool exact = meetsCodes(result);
+  const std::string key = weight.str() + (exact ? " exact" : "");
+  auto it = weights.find(key);
   if (it == weights.end()) {
-    Array<float> numbers = frame.take(reader.read(weight));
+    Array<float> numbers = frame.take(reader.read(weight, exact));
     if (!frame.status())
       return;
     Array<T> value;
@@ -15,7 +33,7 @@ template <typename T> void Interpreter<T>::use(Frame<T> &frame, llvm::StringRef 
       value = std::move(numbers);
     else
       value = Array<T>(numbers.shape, std::vector<T>(numbers.data.begin(), numbers.data.end()));
-    it = weights.try_emplace(weight, hold<T>(std::move(value))).first;
+    it = weights.try_emplace(key, hold<T>(std::move(value))).first;
   }
   frame.set(result, it->second);
 }

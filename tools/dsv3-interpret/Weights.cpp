@@ -61,10 +61,10 @@ static Error wrongShape(const std::string &name, const Shape &want, const Shape 
   return checkpointError(name + ": expected shape " + toString(want) + ", got " + toString(got));
 }
 
-Numbers WeightReader::read(llvm::StringRef symbol) const {
+Numbers WeightReader::read(llvm::StringRef symbol, bool exact) const {
   mlir::Operation *op = mlir::SymbolTable::lookupSymbolIn(module, symbol);
   if (auto packed = llvm::dyn_cast_or_null<kernel::WeightOp>(op)) {
-    Numbers numbers = read(packed.getSource());
+    Numbers numbers = read(packed.getSource(), exact);
     if (!numbers)
       return numbers;
     Result<Rounding> rounding = roundingOf(packed.getTensorType().getElementType());
@@ -73,7 +73,7 @@ Numbers WeightReader::read(llvm::StringRef symbol) const {
     Shape want(packed.getTensorType().getShape());
     if (numbers->shape != want)
       return wrongShape("@" + symbol.str(), want, numbers->shape);
-    return std::move(roundTo(*rounding, *numbers));
+    return exact ? std::move(numbers) : std::move(roundTo(*rounding, *numbers));
   }
   auto weight = llvm::dyn_cast_or_null<ir::WeightOp>(op);
   if (!weight)
@@ -84,12 +84,12 @@ Numbers WeightReader::read(llvm::StringRef symbol) const {
   if (!rounding)
     return rounding.error();
   Numbers numbers =
-      evaluate(weight.getSource(), {{}, llvm::dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding()), want});
+      evaluate(weight.getSource(), {{}, llvm::dyn_cast_or_null<ir::BlockedAttr>(type.getEncoding()), want, exact});
   if (!numbers)
     return numbers;
   if (numbers->shape != want)
     return wrongShape("@" + symbol.str(), want, numbers->shape);
-  return std::move(roundTo(*rounding, *numbers));
+  return exact && type.getEncoding() ? std::move(numbers) : std::move(roundTo(*rounding, *numbers));
 }
 
 Numbers WeightReader::evaluate(mlir::Attribute source, const Place &place) const {
@@ -100,7 +100,7 @@ Numbers WeightReader::evaluate(mlir::Attribute source, const Place &place) const
       .Case([&](ir::SliceSourceAttr s) { return slice(s, place); })
       .Case([&](ir::TransposeSourceAttr s) { return transpose(s, place); })
       .Case([&](ir::ReshapeSourceAttr s) { return reshape(s, place); })
-      .Case([&](ir::RefSourceAttr s) { return read(s.getWeight().getValue()); })
+      .Case([&](ir::RefSourceAttr s) { return read(s.getWeight().getValue(), place.exact); })
       .Case([&](ir::QuantizedSourceAttr s) { return quantized(s, place); })
       .Case([&](ir::RopeTableSourceAttr s) { return ropeRows(s); })
       .Case([&](ir::DummySourceAttr s) -> Numbers {
@@ -226,7 +226,7 @@ Numbers WeightReader::concat(ir::ConcatSourceAttr source, const Place &place) co
   std::vector<Array<float>> parts;
   Shape shape;
   for (mlir::Attribute s : source.getSources()) {
-    Numbers part = evaluate(s, {place.index, place.scheme, {}});
+    Numbers part = evaluate(s, {place.index, place.scheme, {}, place.exact});
     if (!part)
       return part;
     if (dim >= part->rank())
@@ -255,7 +255,7 @@ Numbers WeightReader::concat(ir::ConcatSourceAttr source, const Place &place) co
 }
 
 Numbers WeightReader::slice(ir::SliceSourceAttr source, const Place &place) const {
-  Numbers whole = evaluate(source.getSource(), {place.index, place.scheme, {}});
+  Numbers whole = evaluate(source.getSource(), {place.index, place.scheme, {}, place.exact});
   if (!whole)
     return whole;
   int64_t dim = source.getDim(), from = source.getOffset(), size = source.getSize();
@@ -298,7 +298,7 @@ Numbers WeightReader::transpose(ir::TransposeSourceAttr source, const Place &pla
 }
 
 Numbers WeightReader::reshape(ir::ReshapeSourceAttr source, const Place &place) const {
-  Numbers x = evaluate(source.getSource(), {place.index, place.scheme, {}});
+  Numbers x = evaluate(source.getSource(), {place.index, place.scheme, {}, place.exact});
   if (!x)
     return x;
   Shape shape(source.getShape().begin(), source.getShape().end());

@@ -23,10 +23,11 @@ public:
   WeightReader(mlir::ModuleOp module, const hf::Checkpoint *checkpoint, bool dummy)
       : module(module), checkpoint(checkpoint), dummy(dummy) {}
 
-  /// The numbers of a dsv3.weight or kernel.weight: its recipe in float32, rounded to the element type. A
+  /// The numbers of a dsv3.weight or kernel.weight: its recipe in float32, rounded to the element type, unless `exact`: codes times
+  /// scales, as they meet activations in codes. A
   /// packed weight has the numbers of the recipe it names: a layout moves numbers and changes none.
   /// BadCheckpoint errors name the tensor that is missing or has another shape.
-  Result<reference::Array<float>> read(llvm::StringRef symbol) const;
+  Result<reference::Array<float>> read(llvm::StringRef symbol, bool exact = false) const;
 
 private:
   /// What an inner source needs to know of the weight it is part of.
@@ -34,6 +35,7 @@ private:
     std::optional<int64_t> index;    ///< of the surrounding stack
     ir::BlockedAttr scheme;          ///< of the weight, or null
     reference::Shape shape;          ///< expected; empty when an outer source hides it
+    bool exact = false;              ///< weights that it names are not rounded either
   };
   using Numbers = Result<reference::Array<float>>;
 
