@@ -115,11 +115,11 @@ Value ColsKernel::loadItem(const ColsItem &item, Value slot) {
   })[0];
 }
 
-void ColsKernel::copyTile(Value map, Value stack, Value row, Value kk, Value dest) {
+void ColsKernel::copyTile(Value map, Value stack, Value row, Value kk, Value dest, tile::Hint hint) {
   if (stack)
-    k.copy(map, {stack, row, kk}, dest);
+    k.copy(map, {stack, row, kk}, dest, hint);
   else
-    k.copy(map, {row, kk}, dest);
+    k.copy(map, {row, kk}, dest, hint);
 }
 
 void ColsKernel::prepare(const ColsItem &item) {
@@ -373,7 +373,7 @@ private:
   void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
     if (expands())
       return copyBlocks(w[size_t(i)], item, kk, dest);
-    copyTile(w[size_t(i)], spec.stacked ? item.stack : Value(), item.n, kk, dest);
+    copyTile(w[size_t(i)], spec.stacked ? item.stack : Value(), item.n, kk, dest, s.once ? tile::Hint::First : tile::Hint::Normal);
   }
   Value readScale(int64_t i, const ColsItem &item, Value g, Value kBlock) override {
     if (!isInteger(spec.operands))

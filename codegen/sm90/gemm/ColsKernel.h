@@ -106,7 +106,7 @@ protected:
   /// An item's rows of x: those that `tokenOf` picks, where a kernel has it, else by tensor map.
   void copyRowsOf(Value x, Value stack, const ColsItem &item, Value kk, Value dest);
   /// bf16 rows by tensor map, with the item's entry of stacked ones.
-  void copyTile(Value map, Value stack, Value row, Value kk, Value dest);
+  void copyTile(Value map, Value stack, Value row, Value kk, Value dest, tile::Hint hint = tile::Hint::Normal);
   /// Expanded FP8: the blocks of all warpgroups.
   void copyBlocks(Value data, const ColsItem &item, Value kk, Value dest);
   Value weightBlock(const ColsItem &item, Value g);

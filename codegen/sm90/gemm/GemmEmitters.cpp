@@ -53,10 +53,10 @@ protected:
     return why.empty() ? "int4 weights are expanded in registers by kernels of their own" : why;
   }
   static ColsSchedule colsSchedule(Operation *op) {
-    return {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split")};
+    return {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split"), 0, param(op, "once")};
   }
   static DictionaryAttr colsConfig(Operation *op, const ColsSchedule &s) {
-    return dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}});
+    return dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}, {"once", s.once}});
   }
   /// A tensor map over rows with a 128-byte swizzle; `outer` entries `outerPitch` elements apart, none for 0.
   static TensorMap rowsMap(int64_t k, int64_t rows, int64_t pitch, int64_t boxRows, int64_t outer = 1, int64_t outerPitch = 0, int64_t bytes = 2) {
@@ -119,7 +119,7 @@ public:
     if (p.rowsScaled())
       pointer(at.of(0), p.scalesOfRows());
     for (unsigned w : p.weights) {
-      map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, spec.columns(), spec.experts, p.grouped ? p.shape.n * p.shape.k : 0, p.shape.xBytes()), 0);
+      map(at.of(w), rowsMap(p.shape.k, p.shape.n, p.shape.k, spec.boxRows(), spec.experts, p.grouped ? p.shape.n * p.shape.k : 0, p.shape.xBytes()), 0);
       if (p.rowsScaled())
         pointer(at.of(w) + 1, 0);
     }
@@ -143,7 +143,7 @@ protected:
   DictionaryAttr config(Operation *op) const override {
     GemmProblem p(op);
     RowsSchedule s = chooseRows(p.shape);
-    NamedAttrList config(dictionary(op, {{"warpgroups", s.warpgroups}, {"bn", s.bn}, {"bk", s.bk}, {"stages", s.stages}, {"group", s.group}}));
+    NamedAttrList config(dictionary(op, {{"warpgroups", s.warpgroups}, {"bn", s.bn}, {"bk", s.bk}, {"stages", s.stages}, {"group", s.group}, {"narrow", s.narrow}, {"staged", s.staged}, {"ahead", s.ahead}, {"parts", s.parts}, {"later", s.later}}));
     if (p.grouped)
       config.set("row_tiles", Builder(op->getContext()).getI64IntegerAttr(mostRowTiles(p.shape, s.bm())));
     return config.getDictionary(op->getContext());
@@ -158,7 +158,7 @@ private:
   static RowsSpec specOf(Operation *op) {
     GemmProblem p(op);
     RowsSpec spec;
-    spec.schedule = {param(op, "warpgroups"), param(op, "bn"), param(op, "bk"), param(op, "stages"), param(op, "group")};
+    spec.schedule = {param(op, "warpgroups"), param(op, "bn"), param(op, "bk"), param(op, "stages"), param(op, "group"), param(op, "narrow"), param(op, "staged"), param(op, "ahead"), param(op, "parts"), param(op, "later")};
     spec.n = p.shape.n, spec.k = p.shape.k;
     spec.weights = p.shape.weights, spec.operands = p.shape.operands;
     if (p.grouped)

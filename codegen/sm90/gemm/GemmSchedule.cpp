@@ -200,6 +200,46 @@ double estimate(const GemmShape &p, const ColsSchedule &s, const GpuModel &gpu) 
   return kLaunch + fill + total;
 }
 
+/// Columns at the end of N whose tiles are half as wide, so that the last round of tiles is half as long; 0 where that does not help.
+static int64_t narrowColumns(const GemmShape &p, const RowsSchedule &s, const GpuModel &gpu) {
+  const int64_t down = ceilDiv(p.rows, s.bm()), across = p.n / s.bn, sms = gpu.sms;
+  auto halves = [&](int64_t narrow) { // of the time of a tile, where most is to do
+    int64_t most = 0;
+    for (int64_t sm = 0; sm < sms; ++sm)
+      most = std::max(most, 2 * ceilDiv(down * (across - narrow) - sm, sms) + ceilDiv(2 * down * narrow - sm, sms));
+    return most;
+  };
+  int64_t best = 0;
+  for (int64_t narrow = 1; narrow < std::min<int64_t>(across, 5); ++narrow)
+    if (halves(narrow) < halves(best))
+      best = narrow;
+  return best * s.bn;
+}
+
+/// How tiles of many rows end: int8 with what fits beside the stages. Fewer rows wait for memory, and FP8 gains nothing.
+static void chooseEnd(const GemmShape &p, RowsSchedule &s, const GpuModel &gpu) {
+  const int64_t columns = s.bn / p.weights, blocks = ceilDiv(p.k, s.bk);
+  if (promotes(p.operands) || p.grouped || p.rows <= 256 || p.outBytes != 2 || p.outGroup || p.n % 64 || columns % 32)
+    return;
+  // Of short items the end is much, of shorter ones what is stored delays the next product (kv_b in int8: 122.3 us, 125.0 so).
+  s.later = p.weights == 1 && p.rows > 1024 && blocks >= 8 && blocks <= 32;
+  RowsSchedule end = s;
+  end.staged = end.ahead = 1;
+  if (p.operands != Operands::Int8 || s.stages * (stageBytes(p, s) + kBarriers) + end.stagingBytes(columns) + end.aheadBytes() > gpu.sharedBytes)
+    return;
+  s = end;
+  if (p.weights == 1 && s.bn == 256 && p.n % s.bn == 0)
+    s.narrow = narrowColumns(p, s, gpu);
+  s.parts = s.narrow ? 2 : 1; // two widths in one kernel need the registers
+}
+
+/// Tiles of rows that share a column of weights at about the same time: all of them while x stays in L2, so that weights come from
+/// memory once.
+static int64_t bandOf(const GemmShape &p, const RowsSchedule &s) {
+  constexpr int64_t kStays = 20 << 20, kBand = 8;
+  return p.rows * p.k * p.xBytes() > kStays ? kBand : std::max(kBand, ceilDiv(p.rows, s.bm()));
+}
+
 RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
   RowsSchedule best;
   // Experts: one tile of 192 rows holds what most of them have, two of 128 would be half empty (128 rows on average: gate and up
@@ -236,6 +276,8 @@ RowsSchedule chooseRows(const GemmShape &p, const GpuModel &gpu) {
       if (double cost = estimate(p, s, gpu); cost < least)
         least = cost, best = s;
     }
+  chooseEnd(p, best, gpu);
+  best.group = bandOf(p, best);
   return best;
 }
 
@@ -304,7 +346,8 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
         continue;
       if (p.operands == Operands::Int8 && bk > p.atom() && p.k < 4 * bk)
         continue; // few stages an item (kv_b, 32 rows: 8.8 us with two, 7.6 with four)
-      // One round that leaves few multiprocessors idle has enough under way (o, 64 rows: 31.4 us with 8 short stages, 32.1 with 13).
+      // One round that leaves few multiprocessors idle has enough under way with 160 KiB (o, 64 rows: 31.1 us with 8 stages, 30.7 with 10,
+      // 31.3 with 13).
       const int64_t items = likelyRowTiles(p, tokens) * ceilDiv(p.n, s.bm()) * split;
       const bool isFull = streams && p.operands == Operands::Int8 && p.rows >= 64 && items <= gpu.sms && 4 * items >= 3 * gpu.sms;
       if (isFull && bk > p.atom())
@@ -316,7 +359,7 @@ static ColsSchedule completeCols(const GemmShape &p, int64_t split, int64_t toke
       // Stages of the next item make launches of short K slower (kv_b in int8, 64 rows: 9.6 us with 13, 8.4 with 8, 7.7 with the 4 of an item).
       const int64_t blocks = ceilDiv(p.k, bk), next = p.operands == Operands::Int8 ? 2 * blocks : fit;
       const bool isShort = p.operands == Operands::Int8 && streams && blocks <= 4;
-      const int64_t few = std::min(fit, isShort ? std::max<int64_t>(blocks, 4) : streams ? stagesThatStream(p, s) : 8);
+      const int64_t few = std::min(fit, isShort ? std::max<int64_t>(blocks, 4) : isFull ? std::max((160 << 10) / stageBytes(p, s), stagesThatStream(p, s)) : streams ? stagesThatStream(p, s) : 8);
       const int64_t many = streams && !isShort && !isFull ? std::min(fit, std::max(few, next)) : few;
       for (s.stages = few; s.stages <= many; s.stages += std::max<int64_t>(1, many - few))
         if (s.stages >= 3 && (isShort || s.stages * stageBytes(p, s) >= kInFlight))
@@ -336,6 +379,9 @@ bool takesRows(const GemmShape &p, const GpuModel &gpu) {
   if (p.rows < (p.weights == 2 ? 64 : 65))
     return false;
   ColsSchedule cols = chooseCols(p, splitOfWeight(p, gpu), kMostTokens, gpu);
+  // Short K, 128 rows: weights as M, against the model (q_b: 13.7 us, 14.0 with tokens as M; kv_b: 8.8 and 9.4).
+  if (cols.warpgroups && !p.grouped && p.weights == 1 && p.rows <= 128 && p.k <= 2048)
+    return false;
   return !cols.warpgroups || estimate(p, chooseRows(p, gpu), gpu) < (p.rows > 64 ? 1 : 0.97) * estimate(p, cols, gpu);
 }
 
@@ -382,6 +428,9 @@ ColsSchedule chooseCols(const GemmShape &p, int64_t split, int64_t maxTokens, co
     if (double cost = s.warpgroups ? estimate(p, s, gpu) : 1e30; cost < least)
       least = cost, best = s;
   }
+  // What is read once makes room in L2 for rows of x, which all blocks read, while those are few enough to stay there anyhow.
+  constexpr int64_t kStays = 3 << 20;
+  best.once = !p.grouped && p.batch == 1 && !promotes(p.operands) && p.rows > 32 && p.rows * p.k * p.xBytes() <= kStays;
   return best;
 }
 

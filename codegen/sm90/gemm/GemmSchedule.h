@@ -66,7 +66,20 @@ struct GemmShape {
 /// Tokens as M: 64 rows a warpgroup. `bn` weight rows, half of them of each weight of a pair.
 struct RowsSchedule {
   int64_t warpgroups = 2, bn = 256, bk = 64, stages = 4, group = 8;
+  int64_t narrow = 0; ///< last columns of y (one weight), whose tiles are half as wide: of whole ones a round would be mostly idle
+  // How a tile ends, for which its tensor cores wait. Of bf16 and int8 per token, dense.
+  int64_t staged = 0; ///< 1: results reach memory as whole rows, through shared memory; 0: as half lines, by shuffles
+  int64_t ahead = 0;  ///< 1: int8: scales of columns are in shared memory before they are needed; 0: threads read them
+  int64_t parts = 1;  ///< accumulators, each of columns of its own: one is stored while the next is still multiplied
+  int64_t later = 0;  ///< 1: the last one is stored while the next tile's first k-block is multiplied
   int64_t bm() const { return 64 * warpgroups; }
+  /// Columns that are stored together, of as many as a tile makes of y: int8 and FP8 are scaled so many at a time.
+  static constexpr int64_t piece(int64_t columns) { return columns % 64 == 0 ? 64 : 32; }
+  /// Room to turn bf16 results to whole rows: 16 rows a warp.
+  int64_t stagingBytes(int64_t columns) const { return staged * 4 * warpgroups * 16 * piece(columns) * 2; }
+  /// Scales of columns, of this item and the next, and their barriers.
+  int64_t aheadBytes() const { return ahead * kScaleItems * (4 * bn + 16); }
+  static constexpr int64_t kScaleItems = 2;
 };
 
 /// Weights as M: 64 weight rows a warpgroup, `tokens` columns.
@@ -74,6 +87,7 @@ struct ColsSchedule {
   int64_t warpgroups = 4, tokens = 64, bk = 64, stages = 4;
   int64_t split = 1; ///< CTAs of a cluster that share K
   int64_t apart = 0; ///< 1: the two CTAs of a cluster have a weight of a pair each, and all of K
+  int64_t once = 0;  ///< 1: weights go first out of L2, so that rows of x stay
   int64_t bm() const { return 64 * warpgroups; }
   /// Columns that a rank of the cluster sums: ranks beyond `tokens / summed()` have nothing to do.
   int64_t summed() const { return tokens / split < 8 ? 8 : tokens / split; }

@@ -19,7 +19,7 @@ struct Item {
 
 class RowsKernel {
 public:
-  RowsKernel(TileBuilder &k, const RowsSpec &spec) : k(k), spec(spec), s(spec.schedule) {
+  RowsKernel(TileBuilder &k, const RowsSpec &spec) : k(k), spec(spec), s(this->spec.schedule) {
     elem = integer() ? k.i8 : scaled() ? k.f8 : k.bf16;
     a = k.buf({s.bm(), s.bk}, elem);
     b = k.buf({s.bn, s.bk}, elem);
@@ -29,7 +29,11 @@ public:
     k.kernel(symbol, parameters(), /*cluster=*/1, [&](Values args) {
       takeParameters(ArrayRef<Value>(args).drop_front());
       ring = k.ring("ab", s.stages, {a, b}, {"mma"}, tile::Arrive::Warpgroup);
-      work = makeWork(args[0]);
+      if (spec.ahead())
+        scaleRing = k.ring("scales", s.kScaleItems, SmallVector<Type>(size_t(spec.weights), k.buf({spec.columns()}, k.f32, tile::SmemKind::Linear)), {"mma"});
+      if (spec.staged())
+        staging = k.alloc(k.buf({4 * s.warpgroups, 16, spec.piece()}, spec.outElem, spec.piece() == 64 ? tile::SmemKind::Sw128 : tile::SmemKind::Sw64));
+      makeWork(args[0]);
       // One warpgroup has what it needs; two or three need more than the launch gives (pitfalls 15 and 25).
       const int64_t producer[] = {0, 40, 40}, gathering[] = {0, 40, 56}, consumer[] = {0, 232, 152};
       k.producer("load", (spec.gathers ? gathering : producer)[s.warpgroups - 1], [&] { load(); });
@@ -52,7 +56,7 @@ private:
         types.push_back(k.gmem(scales, k.f32));
     };
     operand({s.bm(), s.bk}, {any, promotes(spec.operands) ? spec.kBlocks() : 1}, spec.gathers);
-    SmallVector<int64_t> box{spec.columns(), s.bk}, scales{any};
+    SmallVector<int64_t> box{spec.boxRows(), s.bk}, scales{any};
     if (spec.experts)
       box.insert(box.begin(), 1);
     if (!integer())
@@ -86,36 +90,68 @@ private:
       tokenOf = take();
   }
 
-  Value makeWork(Value scalars) {
-    if (spec.experts)
-      return k.groups(offsets, k.ci(spec.experts), s.bm(), k.ci(spec.n), spec.columns(), spec.rowTiles, {"expert", "rows", "row", "n"});
+  void makeWork(Value scalars) {
+    if (spec.experts) {
+      work = k.groups(offsets, k.ci(spec.experts), s.bm(), k.ci(spec.n), spec.columns(), spec.rowTiles, {"expert", "rows", "row", "n"});
+      return;
+    }
     rows = k.mul(k.count(scalars, spec.rowScalar), spec.rowFactor);
-    return k.raster({rows, spec.n}, {s.bm(), spec.columns()}, s.group, {"m", "n"});
+    work = k.raster({rows, spec.n - s.narrow}, {s.bm(), spec.columns()}, s.group, {"m", "n"});
+    if (s.narrow)
+      narrowWork = k.raster({rows, s.narrow}, {s.bm(), spec.columns() / 2}, s.group, {"m", "n"});
+  }
+
+  /// Writes a role's loop over tiles, and if there are such over narrow ones. `body` takes and returns slots.
+  void everyTile(Values slots, llvm::function_ref<Values(Value work, Values slots)> body) {
+    slots = body(work, slots);
+    if (!narrowWork)
+      return;
+    const RowsSchedule whole = s;
+    s.bn /= 2, s.parts = 1, firstColumn = spec.n - s.narrow;
+    body(narrowWork, slots);
+    s = whole, firstColumn = 0;
   }
 
   Item item(Values at) {
     if (spec.experts)
       return {at[0], at[2], at[3], at[1]};
-    return {Value(), at[0], at[1], k.sub(rows, at[0])};
+    return {Value(), at[0], firstColumn ? k.add(at[1], firstColumn) : at[1], k.sub(rows, at[0])};
   }
 
   //===-- Producer --------------------------------------------------------===//
 
   void load() {
-    k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
-      Item it = item(at);
-      Value tokens = spec.gathers ? k.read(tokenOf, {it.m}, k.line(s.bm()), {}, it.left) : Value();
-      return k.loop(0, spec.k, s.bk, v, [&](Value kk, Values v) {
-        k.fill(v[0], [&](Values buf) {
-          if (!spec.gathers)
-            k.copy(x, {it.m, kk}, buf[0]);
-          for (int64_t i = 0; i < spec.weights; ++i)
-            copyWeight(i, it, kk, rowsOf(buf[1], i * spec.columns(), spec.columns()));
-          if (spec.gathers) // by all threads, behind what one of them issues
-            k.gather(x, tokens, kk, it.left, buf[0]);
-        });
-        return Values{k.next(v[0])};
+    Values slots{k.next(ring)};
+    if (scaleRing)
+      slots.push_back(k.next(scaleRing));
+    everyTile(slots, [&](Value work, Values slots) {
+      return k.foreach(work, slots, [&](Values at, Values v) {
+        Item it = item(at);
+        if (scaleRing)
+          k.fill(v[1], [&](Values buf) {
+            for (int64_t i = 0; i < spec.weights; ++i)
+              k.copy(wScales[size_t(i)], {firstScale(it, it.n)}, scalesOf(buf[size_t(i)], 0, spec.columns()));
+          });
+        Values next = loadTile(it, v[0]);
+        if (scaleRing)
+          next.push_back(k.next(v[1]));
+        return next;
       });
+    });
+  }
+
+  Values loadTile(const Item &it, Value slot) {
+    Value tokens = spec.gathers ? k.read(tokenOf, {it.m}, k.line(s.bm()), {}, it.left) : Value();
+    return k.loop(0, spec.k, s.bk, {slot}, [&](Value kk, Values v) {
+      k.fill(v[0], [&](Values buf) {
+        if (!spec.gathers)
+          k.copy(x, {it.m, kk}, buf[0]);
+        for (int64_t i = 0; i < spec.weights; ++i)
+          copyWeight(i, it, kk, rowsOf(buf[1], i * spec.columns(), spec.columns()));
+        if (spec.gathers) // by all threads, behind what one of them issues
+          k.gather(x, tokens, kk, it.left, buf[0]);
+      });
+      return Values{k.next(v[0])};
     });
   }
 
@@ -137,52 +173,109 @@ private:
 
   void consume(Value g) {
     Value row = k.mul(g, 64);
-    k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
-      Item it = item(at);
-      it.m = k.add(it.m, row), it.left = k.sub(it.left, row);
-      if (spec.gathers && scaled())
-        it.tokens = k.read(tokenOf, {it.m}, k.row(k.i32), {}, it.left);
-      if (it.tokens && !promotes(spec.operands)) // two reads, one behind the other: their time passes while K is multiplied
-        it.rowScales = k.lookup(xScales, it.tokens, 0);
-      Values r = promotes(spec.operands) ? multiplyScaled(row, it, v[0]) : multiply(row, it, v[0]);
-      store(Values(ArrayRef<Value>(r).drop_front()), it);
-      return Values{r[0]};
+    Values slots{k.next(ring)};
+    if (scaleRing)
+      slots.push_back(k.next(scaleRing));
+    everyTile(slots, [&](Value work, Values slots) {
+      const size_t count = slots.size();
+      if (spec.later())
+        appendNothing(slots);
+      Values end = k.foreach(work, slots, [&](Values at, Values v) { return consumeTile(row, item(at), v, ArrayRef<Value>(v).drop_front(count)); });
+      if (spec.later())
+        storePending(ArrayRef<Value>(end).drop_front(count));
+      end.truncate(count);
+      return end;
     });
   }
 
-  /// The next slot and the sum, of int8 scaled. The k-block before is awaited and released while this one is in flight.
-  Values multiply(Value row, const Item &it, Value slot) {
-    Value noSlot = k.none(slotType()), noToken = k.none(tile::TokenType::get(k.b.getContext()));
-    Value fresh = k.none(k.acc(s.bn, integer() ? k.i32 : k.f32));
-    Values r = k.peeled(tile::Peel::First, 0, spec.k, s.bk, {slot, noSlot, fresh, noToken}, [&](Value, Value, Values v) {
-      Values ab = k.wait(v[0]);
-      TileBuilder::Mma mma = k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), ab[1], v[2]);
-      k.await(v[3]);
-      k.release(v[1]);
-      return Values{k.next(v[0]), v[0], mma.acc, mma.token};
-    });
-    if (!integer()) {
-      Value sum = k.await(r[2]);
-      k.release(r[1]);
-      return {r[0], sum};
-    }
-    // While the last k-block is in flight.
-    Value rowScales = readRowScales(it, k.ci(0));
-    Values columnScales = readColumnScales(it, scaledColumns());
-    Value sum = k.await(r[2]);
-    k.release(r[1]);
-    Values next{r[0]};
-    for (auto [i, scales] : llvm::enumerate(columnScales)) {
-      Value part = k.slice(sum, int64_t(i) * scaledColumns(), scaledColumns());
-      Type type = k.frag(scaledColumns(), k.f32);
-      next.push_back(k.mul(k.toFloat(part), k.mul(k.bcast(rowScales, type), k.bcast(scales, type))));
-    }
+  /// Rows of a warpgroup, from `row` of the tile on: the next slots, and what is stored later.
+  Values consumeTile(Value row, Item it, const Values &v, ArrayRef<Value> pending) {
+    it.m = k.add(it.m, row), it.left = k.sub(it.left, row);
+    if (spec.gathers && scaled())
+      it.tokens = k.read(tokenOf, {it.m}, k.row(k.i32), {}, it.left);
+    // Read in front of the products: ptxas moves loads behind the wait for them.
+    if (it.tokens && !promotes(spec.operands))
+      it.rowScales = k.lookup(xScales, it.tokens, 0);
+    else if (scaleRing)
+      it.rowScales = readRowScales(it, k.ci(0));
+    scaleSlot = scaleRing ? v[1] : Value();
+    Values r = promotes(spec.operands) ? multiplyScaled(row, it, v[0]) : multiply(row, it, v[0], pending);
+    Values sums(ArrayRef<Value>(r).drop_front()), next{r[0]};
+    if (scaleRing)
+      next.push_back(k.next(scaleSlot));
+    if (spec.codes)
+      writeCodes(products(sums), it);
+    else if (spec.later())
+      appendPending(resultsOf(sums), it, next);
+    else
+      writeResults(resultsOf(sums), it, lastPart());
     return next;
   }
 
+  /// The next slot and the sum, of int8 scaled. The k-block before is awaited and released while this one is in flight.
+  Values multiply(Value row, const Item &it, Value slot, ArrayRef<Value> pending) {
+    const int64_t parts = spec.parts(), columns = s.bn / parts;
+    Value noSlot = k.none(slotType()), noToken = k.none(tile::TokenType::get(k.b.getContext()));
+    Values inits{slot, noSlot, noToken};
+    inits.append(size_t(parts), k.none(k.acc(columns, integer() ? k.i32 : k.f32)));
+    Values r = k.peeled(tile::Peel::First, 0, spec.k, s.bk, inits, [&](Value, Value first, Values v) {
+      Values ab = k.wait(v[0]), next{Value(), v[0], Value()};
+      for (int64_t i = 0; i < parts; ++i) {
+        TileBuilder::Mma mma = k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), rowsOf(ab[1], i * columns, columns), v[size_t(3 + i)]);
+        next.push_back(mma.acc), next[2] = mma.token;
+      }
+      if (spec.later())
+        k.when(first, [&] { storePending(pending); });
+      k.await(v[2]);
+      k.release(v[1]);
+      next[0] = k.next(v[0]);
+      return next;
+    });
+    // While the last k-block is in flight.
+    Value rowScales = integer() ? readRowScales(it, k.ci(0)) : Value();
+    Values columnScales = scaleRing ? loadColumnScales(scaledColumns()) : integer() ? readColumnScales(it, scaledColumns()) : Values();
+    Values next{r[0]};
+    for (int64_t part = 0; part < parts; ++part) {
+      Value sum = k.await(r[size_t(3 + part)]);
+      if (part + 1 == parts)
+        k.release(r[1]);
+      Values sums{sum};
+      if (integer()) {
+        sums.clear();
+        for (int64_t c = 0; c < columns; c += scaledColumns()) {
+          Type type = k.frag(scaledColumns(), k.f32);
+          Value scales = columnScales[size_t((part * columns + c) / scaledColumns())];
+          sums.push_back(k.mul(k.toFloat(k.slice(sum, c, scaledColumns())), k.mul(k.bcast(rowScales, type), k.bcast(scales, type))));
+        }
+      }
+      if (part + 1 < parts) // while the others' products go on
+        writeResults(resultsOf(sums), it, part * columns);
+      else
+        next.append(sums);
+    }
+    if (scaleRing)
+      k.release(scaleSlot);
+    return next;
+  }
+
+  /// Of an expert's matrix, or of the one there is.
+  Value firstScale(const Item &it, Value n) { return it.expert ? k.add(k.mul(it.expert, spec.paddedScales()), n) : n; }
+
+  Value scalesOf(Value buffer, int64_t first, int64_t count) { return k.view(k.buf({count}, k.f32, tile::SmemKind::Linear), buffer, {first}); }
+
+  Values loadColumnScales(int64_t width) {
+    Values into;
+    for (Value buf : k.wait(scaleSlot))
+      for (int64_t i = 0; i < spec.columns(); i += width)
+        into.push_back(k.load(scalesOf(buf, i, width), k.col(width, k.f32)));
+    return into;
+  }
+
   Value readRowScales(const Item &it, Value kBlock) {
+    if (it.rowScales)
+      return it.rowScales;
     if (it.tokens)
-      return it.rowScales ? it.rowScales : k.lookup(xScales, it.tokens, kBlock);
+      return k.lookup(xScales, it.tokens, kBlock);
     return k.read(xScales, {it.m, kBlock}, k.row(k.f32), it.left, {}, /*trans=*/true);
   }
 
@@ -195,7 +288,7 @@ private:
         Value first = k.add(it.n, i * width);
         if (spec.paddedScales() % spec.columns())
           first = k.min(first, spec.paddedScales() - width);
-        into.push_back(k.read(scales, {it.expert ? k.add(k.mul(it.expert, spec.paddedScales()), first) : first}, k.col(width, k.f32)));
+        into.push_back(k.read(scales, {firstScale(it, first)}, k.col(width, k.f32)));
       }
     return into;
   }
@@ -215,7 +308,7 @@ private:
       Value kBlock = k.shr(kk, 7), xScale = readRowScales(it, kBlock);
       Values scales = integer() ? Values() : weightScales(it, kBlock);
       Values ab = k.wait(v[0]);
-      Value part = k.await(k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), ab[1], k.none(k.acc(s.bn, integer() ? k.i32 : k.f32))).acc);
+      Value part = k.await(k.mma(tile::Form::Nt, rowsOf(ab[0], row, 64), rowsOf(ab[1], 0, s.bn), k.none(k.acc(s.bn, integer() ? k.i32 : k.f32))).acc);
       k.release(v[0]);
       Values next{k.next(v[0])};
       for (size_t i = 0; i < parts; ++i) {
@@ -246,24 +339,50 @@ private:
   //===-- Epilogue --------------------------------------------------------===//
 
   /// `sums`: columns of the tile from left to right, equally wide. Of a pair the first half is the gate's.
-  void store(Values sums, const Item &it) {
-    int64_t width = s.bn / int64_t(sums.size());
-    if (spec.weights == 1) {
-      for (auto [i, sum] : llvm::enumerate(sums))
-        writeColumns(sum, width, it, int64_t(i) * width);
-      return;
-    }
+  Values products(Values sums) {
+    if (spec.weights == 1)
+      return sums;
     if (sums.size() == 1) {
-      width /= 2;
+      const int64_t width = spec.columns();
       sums = {k.slice(sums[0], 0, width), k.slice(sums[0], width, width)};
     }
     Values products;
     for (size_t i = 0; i < sums.size() / 2; ++i)
       products.push_back(gatedProduct(k, sums[i], sums[sums.size() / 2 + i], spec.via));
-    if (spec.codes)
-      return writeCodes(products, it);
-    for (auto [i, product] : llvm::enumerate(products))
-      writeColumns(product, width, it, int64_t(i) * width);
+    return products;
+  }
+
+  /// Columns of y from left to right, rounded.
+  Values resultsOf(Values sums) {
+    Values results = products(sums);
+    for (Value &value : results)
+      value = k.cast(value, spec.outElem);
+    return results;
+  }
+
+  /// Columns in front of the last part.
+  int64_t lastPart() const { return spec.columns() - spec.columns() / spec.parts(); }
+
+  // What is stored later goes from item to item: its rows and columns, then the pieces of the last part.
+  void appendNothing(Values &into) {
+    into.append(3, k.ci(0));
+    into.append(size_t(spec.columns() / spec.parts() / spec.piece()), k.constant(k.frag(spec.piece(), spec.outElem), 0));
+  }
+  void appendPending(Values results, const Item &it, Values &into) {
+    into.append({it.m, it.n, it.left});
+    for (Value value : results)
+      for (int64_t c = 0, width = cast<RankedTensorType>(value.getType()).getDimSize(1); c < width; c += spec.piece())
+        into.push_back(k.slice(value, c, spec.piece()));
+  }
+  void storePending(ArrayRef<Value> v) { writeResults(Values(v.drop_front(3)), Item{Value(), v[0], v[1], v[2]}, lastPart()); }
+
+  /// Side by side, from column `from` of the tile on.
+  void writeResults(Values results, const Item &it, int64_t from) {
+    for (Value value : results) {
+      const int64_t width = cast<RankedTensorType>(value.getType()).getDimSize(1);
+      writeColumns(value, width, it, from);
+      from += width;
+    }
   }
 
   /// A tile is one group of columns.
@@ -285,27 +404,29 @@ private:
 
   /// Rows past the true count and columns past N are not written. Where no 64 columns are cut by the edge, they are stored
   /// or left out as a whole, in 16-byte pieces.
-  void writeColumns(Value sum, int64_t width, const Item &it, int64_t from) {
-    Value value = k.cast(sum, spec.outElem), first = k.add(it.n, from);
+  void writeColumns(Value value, int64_t width, const Item &it, int64_t from) {
+    Value first = k.add(it.n, from);
     if (spec.n % 64)
       return k.write(value, out, {it.m, first}, it.left, k.sub(k.ci(spec.n), first));
     bool whole = spec.n % spec.columns() == 0;
     for (int64_t c = 0, piece; c < width; c += piece) {
       // 16 bytes a thread by 32 columns.
-      piece = whole ? std::max<int64_t>((width - c) / 32 * 32, std::min<int64_t>(width - c, 32)) : std::min<int64_t>(64, width);
+      piece = staging ? spec.piece() : whole ? std::max<int64_t>((width - c) / 32 * 32, std::min<int64_t>(width - c, 32)) : std::min<int64_t>(64, width);
       Value column = k.add(first, c);
-      k.write(k.slice(value, c, piece), out, {it.m, column}, whole ? it.left : k.select(k.lt(column, spec.n), it.left, k.ci(0)));
+      k.write(k.slice(value, c, piece), out, {it.m, column}, whole ? it.left : k.select(k.lt(column, spec.n), it.left, k.ci(0)), {}, false, staging);
     }
   }
 
   Type slotType() { return tile::slotOf(ring.getType()); }
 
   TileBuilder &k;
-  const RowsSpec &spec;
-  const RowsSchedule &s;
+  RowsSpec spec; ///< its schedule is that of the tiles which are being written
+  RowsSchedule &s;
   Type elem;
   tile::BufType a, b;
-  Value x, xScales, out, outScales, offsets, tokenOf, ring, rows, work;
+  Value x, xScales, out, outScales, offsets, tokenOf, ring, rows, work, narrowWork;
+  int64_t firstColumn = 0;
+  Value scaleRing, scaleSlot, staging; ///< null without
   SmallVector<Value, 2> w, wScales;
 };
 } // namespace
@@ -313,7 +434,7 @@ private:
 int64_t sharedBytes(const RowsSpec &spec) {
   const RowsSchedule &s = spec.schedule;
   int64_t stage = (s.bm() + s.bn) * s.bk * bytesOfX(spec.operands);
-  return s.stages * (stage + 16) + (spec.experts ? 16 * (1 + spec.rowTiles) : 0);
+  return s.stages * (stage + 16) + (spec.staged() ? s.stagingBytes(spec.columns()) : 0) + (spec.ahead() ? s.aheadBytes() : 0) + (spec.experts ? 16 * (1 + spec.rowTiles) : 0);
 }
 
 void buildRowsKernel(TileBuilder &k, StringRef symbol, const RowsSpec &spec) { RowsKernel(k, spec).build(symbol); }

@@ -23,6 +23,16 @@ struct RowsSpec {
   int64_t rowFactor = 1;  ///< rows per unit of it
 
   int64_t columns() const { return schedule.bn / weights; } ///< of y that a tile makes
+  /// Of a tensor map of weights.
+  int64_t boxRows() const { return schedule.narrow ? columns() / 2 : columns(); }
+  int64_t piece() const { return RowsSchedule::piece(columns()); }
+  /// Results of bf16 that no edge of N cuts but in whole pieces.
+  bool inPieces() const { return outElem.isBF16() && n % 64 == 0 && columns() % 32 == 0 && !codes; }
+  bool staged() const { return schedule.staged && inPieces(); }
+  bool later() const { return schedule.later && inPieces() && !promotes(operands); }
+  /// Where no tile reads scales past the last of them.
+  bool ahead() const { return schedule.ahead && operands == Operands::Int8 && (n % columns() == 0 || paddedScales() % columns() == 0); }
+  int64_t parts() const { return weights == 1 && !promotes(operands) && schedule.bn % (64 * schedule.parts) == 0 ? schedule.parts : 1; }
   int64_t kBlocks() const { return (k + 127) / 128; }
   int64_t paddedScales() const { return (n + kScalePad - 1) / kScalePad * kScalePad; } ///< int8: of a matrix
 };
@@ -31,7 +41,7 @@ struct RowsSpec {
 int64_t sharedBytes(const RowsSpec &spec);
 
 /// Parameters: the step's scalars; tensor map of x [rows, K] (box bm x bk), where scaled the address of its scales
-/// [rows, K / 128], or [rows] of int8 per token; per weight a tensor map of [experts,] N, K (box bn / weights x bk), where
+/// [rows, K / 128], or [rows] of int8 per token; per weight a tensor map of [experts,] N, K (box `boxRows` x bk), where
 /// scaled its scales, FP8 [experts, N / 64, K / 128], int8 [experts, paddedScales]; address of y, of codes also of its
 /// scales [rows, N / 128]; of experts the address of their offsets, i32 [experts + 1]. Which gather rows have the address of x and,
 /// behind the offsets, that of the tokens of rows, i32 [rows].

@@ -51,7 +51,8 @@ TEST(GemmCode, Prefill) {
   check({.n = 576, .k = 7168}, "prefill", 4096);
   check({.n = 2112, .k = 7168}, "prefill", 512);
   check({.n = 256, .k = 7168, .out = "f32"}, "prefill", 512);
-  check({.n = 7168, .k = 2048}, "prefill", 512); // 224 columns
+  for (int64_t tokens : {512, 4096})
+    check({.n = 7168, .k = 2048}, "prefill", tokens); // 224 columns, and 256 whose results are stored later
   check({.n = 18432, .k = 7168, .gated = true}, "prefill", 4096);
 }
 
@@ -92,7 +93,8 @@ TEST(GemmCode, Int8) {
   }
   for (int64_t tokens : {512, 4096}) {
     check({.n = 576, .k = 7168, .w = kInt8, .x = kInt8}, "prefill", tokens);
-    check({.n = 24576, .k = 1536, .w = kInt8, .x = kInt8}, "prefill", tokens);
+    check({.n = 24576, .k = 1536, .w = kInt8, .x = kInt8}, "prefill", tokens); // of 4096 with narrow tiles
+    check({.n = 32768, .k = 512, .w = kInt8, .x = kInt8}, "prefill", tokens);
     check({.n = 18432, .k = 7168, .gated = true, .w = kInt8, .x = kInt8}, "prefill", tokens);
     check({.n = 7168, .k = 2048, .w = kInt8, .x = kInt8Rows}, "prefill", tokens);
   }

@@ -57,7 +57,7 @@ TEST(GemmSchedule, Int8OfFewRows) {
   // No stages of the next item where K is short; no long queue where one round fills the device.
   for (int64_t rows : {1, 8, 32, 64})
     EXPECT_EQ(chooseCols(shape(rows, 32768, 512, 1, Operands::Int8), 1, 256).stages, 4) << rows;
-  EXPECT_EQ(chooseCols(shape(64, 7168, 16384, 1, Operands::Int8), 1, 256).stages, 8);
+  EXPECT_EQ(chooseCols(shape(64, 7168, 16384, 1, Operands::Int8), 1, 256).stages, 10);
   EXPECT_EQ(chooseCols(shape(64, 4096, 7168, 1, Operands::Int8), 1, 256).stages, 13);
 }
 
@@ -99,6 +99,24 @@ TEST(GemmSchedule, ManyTokensTakeTheWideTile) {
   EXPECT_EQ(s.bm(), 128);
   EXPECT_EQ(s.bn, 256);
   EXPECT_EQ(s.stages, 4);
+}
+
+TEST(GemmSchedule, LastRoundIsShort) {
+  // 3072 tiles leave 36 for the 24th round of 132. Of two columns as halves, 128 tiles, each multiprocessor has one at most.
+  EXPECT_EQ(chooseRows(shape(4096, 24576, 1536, 1, Operands::Int8)).narrow, 512);
+  EXPECT_EQ(chooseRows(shape(4096, 32768, 512, 1, Operands::Int8)).narrow, 256); // 4096: 31 rounds and 4 tiles
+  EXPECT_EQ(chooseRows(shape(4096, 4096, 7168, 1, Operands::Int8)).narrow, 0);   // 512: 116 for the fourth round
+}
+
+TEST(GemmSchedule, WeightsLeaveL2FirstWhileRowsOfXStay) {
+  EXPECT_EQ(chooseCols(shape(128, 7168, 16384, 1, Operands::Int8), 1, 256).once, 1);
+  EXPECT_EQ(chooseCols(shape(8, 7168, 16384, 1, Operands::Int8), 1, 256).once, 0);
+  EXPECT_EQ(chooseCols(shape(128, 7168, 16384), 1, 256).once, 0); // 4 MiB of x
+}
+
+TEST(GemmSchedule, AllRowsShareABandWhileTheyStayInL2) {
+  EXPECT_EQ(chooseRows(shape(4096, 24576, 1536)).group, 32);
+  EXPECT_EQ(chooseRows(shape(4096, 4096, 7168)).group, 8);
 }
 
 TEST(GemmSchedule, WidthFillsTheMultiprocessors) {

@@ -114,15 +114,19 @@ public:
   void check(uint64_t seed = 1, int64_t ctas = 0) {
     ASSERT_TRUE(kernel);
     SCOPED_TRACE(kernel->schedule());
-    std::vector<Bytes> parts = packed();
-    Bytes y(size_t(c.capacity * c.h() * c.n) * (c.out == "bf16" ? 2 : 4), 0x7f);
-    std::vector<Bytes *> refs{&x.bytes};
-    for (Bytes &part : parts)
-      refs.push_back(&part);
-    refs.push_back(&y);
-    kernel->run(refs, {c.tokens, c.tokens}, seed, ctas);
-    compare(y);
-    out = y;
+    launch([&](ArrayRef<Bytes *> refs) { kernel->run(refs, {c.tokens, c.tokens}, seed, ctas); });
+    compare(out);
+  }
+
+  /// Every wait and release is needed: without one, or out of place, the simulator sees a race or a deadlock.
+  void expectMutantsReported(size_t least, const std::set<std::string> &harmless = {}) {
+    ASSERT_TRUE(kernel);
+    std::vector<tile::Mutant> mutants = tile::mutantsOf(kernel->kernel());
+    EXPECT_GE(mutants.size(), least);
+    for (const tile::Mutant &mutant : mutants)
+      launch([&](ArrayRef<Bytes *> refs) {
+        EXPECT_EQ(kernel->findings(refs, {c.tokens, c.tokens}, mutant, 2).empty(), harmless.count(mutant.name) != 0) << mutant.name;
+      });
   }
 
   Case c;
@@ -133,6 +137,17 @@ public:
   Bytes out;
 
 private:
+  /// Calls `run` with everything the launch refers to.
+  void launch(llvm::function_ref<void(ArrayRef<Bytes *>)> run) {
+    std::vector<Bytes> parts = packed();
+    out.assign(size_t(c.capacity * c.h() * c.n) * (c.out == "bf16" ? 2 : 4), 0x7f);
+    std::vector<Bytes *> refs{&x.bytes};
+    for (Bytes &part : parts)
+      refs.push_back(&part);
+    refs.push_back(&out);
+    run(refs);
+  }
+
   int64_t across() const { return (c.k + c.xBlock() - 1) / c.xBlock(); }
   double xValue(int64_t t, int64_t h, int64_t k) const {
     int64_t lanes = c.xLanes ? c.xLanes : c.k, first = c.xLanes ? 8 : 0;
@@ -347,6 +362,40 @@ TEST(RowsGemm, Int8) {
     for (int64_t n : {320, 328})
       Product({.capacity = 140, .tokens = 133, .n = n, .k = 320, .gated = true, .stored = Stored::Int8, .phase = "prefill", .via = via}, {{"bn", 192}, {"stages", 3}},
               "sm90.gated_gemm").check(3, 2);
+}
+
+/// How a tile ends - through shared memory, in parts, behind the next one's products - changes no bit, whether N ends inside a
+/// tile or not.
+TEST(RowsGemm, EndsOfTilesDoNotChangeBits) {
+  using Force = std::vector<std::pair<StringRef, int64_t>>;
+  const std::vector<Force> ends{{{"staged", 1}}, {{"later", 1}}, {{"ahead", 1}}, {{"staged", 1}, {"ahead", 1}, {"parts", 2}}, {{"staged", 1}, {"ahead", 1}, {"parts", 2}, {"later", 1}},
+                                {{"narrow", 1}, {"staged", 1}, {"ahead", 1}, {"parts", 2}, {"later", 1}}};
+  struct Kind {
+    Stored stored;
+    bool gated;
+  };
+  for (Kind kind : {Kind{Stored::Bf16, false}, {Stored::Fp8, false}, {Stored::Fp8, true}, {Stored::Int8, false}, {Stored::Int8, true}})
+    for (int64_t n : {256, 320}) {
+      Case c{.capacity = 80, .tokens = 67, .n = n, .k = 384, .gated = kind.gated, .stored = kind.stored, .phase = "prefill"};
+      auto run = [&](Force force, uint64_t seed) {
+        for (auto &[name, number] : force)
+          number = name == "narrow" ? 128 + n % 128 : number;
+        force.insert(force.begin(), {{"warpgroups", 1}, {"bn", 128}, {"stages", 3}, {"narrow", 0}, {"staged", 0}, {"ahead", 0}, {"parts", 1}, {"later", 0}});
+        Product p(c, force, c.gated ? "sm90.gated_gemm" : "sm90.gemm");
+        p.check(seed, 2);
+        return p.out;
+      };
+      Bytes plain = run({}, 1);
+      for (auto [seed, end] : llvm::enumerate(ends))
+        if (!kind.gated || end.front().first != "narrow")
+          EXPECT_EQ(run(end, seed), plain) << seed;
+    }
+}
+
+TEST(RowsGemm, MutantsAreReported) {
+  Case c{.capacity = 150, .tokens = 135, .n = 256, .k = 384, .stored = Stored::Int8, .phase = "prefill"};
+  Product(c, {{"warpgroups", 2}, {"bn", 128}, {"stages", 2}, {"narrow", 128}, {"staged", 1}, {"ahead", 1}, {"parts", 2}, {"later", 1}}, "sm90.gemm")
+      .expectMutantsReported(10);
 }
 
 TEST(RowsGemm, Int8Groups) {

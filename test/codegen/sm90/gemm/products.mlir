@@ -18,7 +18,7 @@
 // CHECK-NEXT: copy %[[W]][%[[N]], %[[K]]]
 // CHECK: role @mma warpgroups(2) as %[[G:.*]] regs(232)
 // CHECK: %[[ROW:.*]] = arith.muli %[[G]], %c64_i32
-// CHECK: loop {{.*}} peel(first) iter(%[[SLOT:[^ ]*]] = {{[^,]*}}, %[[PREV:[^ ]*]] = {{[^,]*}}, %[[ACC:[^ ]*]] = {{[^,]*}}, %[[TOKEN:[^ ]*]] =
+// CHECK: loop {{.*}} peel(first) iter(%[[SLOT:[^ ]*]] = {{[^,]*}}, %[[PREV:[^ ]*]] = {{[^,]*}}, %[[TOKEN:[^ ]*]] = {{[^,]*}}, %[[ACC:[^ ]*]] =
 // CHECK-NEXT: %[[BUF:.*]]:2 = wait full %[[SLOT]]
 // CHECK-NEXT: %[[MINE:.*]] = view %[[BUF]]#0[%[[ROW]], 0]
 // CHECK-NEXT: mma nt %[[MINE]], %[[BUF]]#1 into %[[ACC]]
@@ -79,16 +79,16 @@
 
 #plain = #kernel.packed<none, #kernel.layout<"(n, k) -> [n, k]">>
 #num = #kernel.numerics<acc = f32, mul = bf16, chain = "k_ascending">
-#rows = #kernel.schedule<"sm90.gemm", {warpgroups = 2 : i64, bn = 128 : i64, bk = 64 : i64, stages = 4 : i64, group = 8 : i64}>
-#cols = #kernel.schedule<"sm90.gemm_wm", {warpgroups = 1 : i64, tokens = 8 : i64, bk = 128 : i64, stages = 4 : i64, split = 1 : i64}>
-#split = #kernel.schedule<"sm90.gated_gemm_wm", {warpgroups = 2 : i64, tokens = 16 : i64, bk = 64 : i64, stages = 4 : i64, split = 2 : i64}>
+#rows = #kernel.schedule<"sm90.gemm", {warpgroups = 2 : i64, bn = 128 : i64, bk = 64 : i64, stages = 4 : i64, group = 8 : i64, narrow = 0 : i64, staged = 0 : i64, ahead = 0 : i64, parts = 1 : i64, later = 0 : i64}>
+#cols = #kernel.schedule<"sm90.gemm_wm", {warpgroups = 1 : i64, tokens = 8 : i64, bk = 128 : i64, stages = 4 : i64, split = 1 : i64, once = 0 : i64}>
+#split = #kernel.schedule<"sm90.gated_gemm_wm", {warpgroups = 2 : i64, tokens = 16 : i64, bk = 64 : i64, stages = 4 : i64, split = 2 : i64, once = 0 : i64}>
 #fp8 = #kernel.packed<#dsv3.blocked<f8E4M3FN, 128x128, f32>, #kernel.layout<"(n, k) -> [n/64, k/32, n/16%4, n%8, k/2%4, k/8%4, n/8%2, k%2] pad n:64 k:128">, scale = #kernel.layout<"(n, k) -> [n/64, k/128] pad n:64 k:128">>
 #num8 = #kernel.numerics<acc = f32, mul = bf16, chain = "k_blocks128">
-#expand = #kernel.schedule<"sm90.gemm_wm", {warpgroups = 2 : i64, tokens = 8 : i64, bk = 128 : i64, stages = 4 : i64, split = 1 : i64}>
+#expand = #kernel.schedule<"sm90.gemm_wm", {warpgroups = 2 : i64, tokens = 8 : i64, bk = 128 : i64, stages = 4 : i64, split = 1 : i64, once = 0 : i64}>
 #i8 = #dsv3.blocked<i8, 1x?, f32>
 #int8 = #kernel.packed<#i8, #kernel.layout<"(n, k) -> [n, k]">, scale = #kernel.layout<"(n, k) -> [n] pad n:256">>
 #numi = #kernel.numerics<acc = i32, mul = i8, chain = "k_ascending">
-#exact = #kernel.schedule<"sm90.gemm_wm", {warpgroups = 1 : i64, tokens = 16 : i64, bk = 128 : i64, stages = 4 : i64, split = 2 : i64}>
+#exact = #kernel.schedule<"sm90.gemm_wm", {warpgroups = 1 : i64, tokens = 16 : i64, bk = 128 : i64, stages = 4 : i64, split = 2 : i64, once = 0 : i64}>
 
 module attributes {dsv3.target = #target.gpu<"sm_90a", sm_count = 132, smem = 232448, has = ["tma"]>,
                    dsv3.capacities = {tokens = 256 : i64, seqs = 8 : i64, pages = 4 : i64, qblocks = 24 : i64, kblocks = 12 : i64, max_model_len = 256 : i64}} {
