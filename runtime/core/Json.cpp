@@ -8,6 +8,28 @@
 
 namespace dsv3 {
 
+Result<int64_t> eachJsonLine(std::string_view text, const std::string &path, int64_t limit,
+                             const std::function<Status(const Json &, const std::string &)> &read) {
+  int64_t taken = 0;
+  for (int64_t number = 1; !text.empty() && (limit == 0 || taken < limit); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view content = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (content.find_first_not_of(" \t\r") == content.npos)
+      continue;
+    const std::string where = path + ": line " + std::to_string(number);
+    Result<Json> line = parseJson(content, where);
+    if (!line)
+      return line.error();
+    if (!line->is_object())
+      return checkpointError(where + ": expected an object, got " + describe(*line));
+    if (Status s = read(*line, where); !s)
+      return s.error();
+    ++taken;
+  }
+  return taken;
+}
+
 std::string printable(std::string_view text, size_t limit) {
   std::string out;
   for (char c : text.substr(0, limit))

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,11 @@ Result<OrderedJson> parseOrderedJson(std::string_view text, const std::string &w
 
 /// Reads and parses a file; `path` names it in errors.
 Result<Json> parseJsonFile(const std::string &path);
+
+/// JSON Lines: calls `read` with the object of every line that is not blank and with "PATH: line 3", which names it in errors; the
+/// first error ends it. At most `limit` lines are read, 0: all. Returns how many there were.
+Result<int64_t> eachJsonLine(std::string_view text, const std::string &path, int64_t limit,
+                             const std::function<Status(const Json &object, const std::string &where)> &read);
 
 /// Makes text from a file safe to show on one line: control and non-ASCII bytes become
 /// '?', and what is longer than `limit` is cut.

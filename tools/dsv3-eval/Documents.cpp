@@ -12,30 +12,14 @@ namespace dsv3::eval {
 namespace {
 
 /// Calls `read` for each nonempty line until `limit`.
-Status forEachLine(const std::string &path, int64_t limit,
-                   const std::function<Status(const JsonFields &)> &read) {
+Status forEachLine(const std::string &path, int64_t limit, const std::function<Status(const JsonFields &)> &read) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.error();
-  std::string_view rest = file->bytes();
-  int64_t taken = 0;
-  for (int number = 1; !rest.empty() && (limit == 0 || taken < limit); ++number) {
-    size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view content = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (content.find_first_not_of(" \t\r") == content.npos)
-      continue;
-    std::string where = path + ": line " + std::to_string(number);
-    Result<Json> line = parseJson(content, where);
-    if (!line)
-      return line.error();
-    if (!line->is_object())
-      return checkpointError(where + ": expected an object, got " + describe(*line));
-    if (Status s = read(JsonFields(*line, where)); !s)
-      return s;
-    ++taken;
-  }
-  return taken ? Status() : checkpointError(path + ": expected at least one line, got none");
+  Result<int64_t> lines = eachJsonLine(file->bytes(), path, limit, [&](const Json &line, const std::string &where) { return read(JsonFields(line, where)); });
+  if (!lines)
+    return lines.error();
+  return *lines ? Status() : checkpointError(path + ": expected at least one line, got none");
 }
 
 /// The files are named by flags: what is wrong with them is wrong usage.

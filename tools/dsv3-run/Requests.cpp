@@ -156,24 +156,15 @@ Result<std::vector<TextRequest>> readBatch(const std::string &path, const Option
   if (!file)
     return usageError("--batch " + file.error().message);
   std::vector<TextRequest> requests;
-  std::string_view rest = file->bytes();
-  for (int number = 1; !rest.empty(); ++number) {
-    size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view content = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (content.find_first_not_of(" \t\r") == content.npos)
-      continue;
-    std::string where = path + ": line " + std::to_string(number);
-    Result<Json> line = parseJson(content, where);
-    if (!line)
-      return asUsage(line.error());
-    if (!line->is_object())
-      return usageError(where + ": expected an object, got " + describe(*line));
-    Result<TextRequest> request = LineReader(*line, where, model).read(options.completion, requests.size());
+  Result<int64_t> lines = eachJsonLine(file->bytes(), path, 0, [&](const Json &line, const std::string &where) -> Status {
+    Result<TextRequest> request = LineReader(line, where, model).read(options.completion, requests.size());
     if (!request)
       return request.error();
     requests.push_back(std::move(*request));
-  }
+    return {};
+  });
+  if (!lines)
+    return asUsage(lines.error());
   if (requests.empty())
     return usageError("--batch " + path + ": expected at least one request, got none");
   return requests;

@@ -70,6 +70,26 @@ TEST_F(JsonFieldsTest, GettersReturnValues) {
   EXPECT_EQ(*fields.stringOr("none", "x"), "x");
 }
 
+TEST(JsonLines, BlankLinesCountButAreNotRead) {
+  std::vector<std::string> seen;
+  auto read = [&](const Json &line, const std::string &where) -> Status {
+    seen.push_back(where + " " + line.dump());
+    return line.contains("bad") ? Status(usageError(where + ": bad")) : Status();
+  };
+  auto lines = [&](std::string_view text, int64_t limit = 0) {
+    seen.clear();
+    return eachJsonLine(text, "f", limit, read);
+  };
+  EXPECT_EQ(*lines(""), 0);
+  EXPECT_EQ(*lines("\n{\"a\": 1}\r\n \t\n{}"), 2);
+  EXPECT_EQ(seen, (std::vector<std::string>{"f: line 2 {\"a\":1}", "f: line 4 {}"}));
+  EXPECT_EQ(*lines("{}\n{}\n[1]", 2), 2) << "what lies beyond the limit is not looked at";
+  EXPECT_EQ(lines("{}\n[1]").error().message, "f: line 2: expected an object, got a list");
+  EXPECT_EQ(lines("{}\n{\"a\"").error().message.substr(0, 10), "f: line 2:");
+  EXPECT_EQ(lines("{\"bad\": 0}\n{}").error().message, "f: line 1: bad");
+  EXPECT_EQ(seen.size(), 1u);
+}
+
 TEST_F(JsonFieldsTest, ErrorsNameFieldAndValue) {
   EXPECT_EQ(fields.integer("none", 0, 9).error().message, "config.json: none is missing");
   EXPECT_EQ(fields.integer("null", 0, 9).error().message, "config.json: null is missing");

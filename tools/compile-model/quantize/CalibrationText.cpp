@@ -17,21 +17,13 @@ public:
   Reader(const text::Tokenizer &tokenizer, std::optional<int32_t> bos, int64_t length) : tokenizer(tokenizer), bos(bos), length(length) {}
 
   Status lines(std::string_view bytes, const std::string &path) {
-    for (int64_t number = 1; !bytes.empty(); ++number) {
-      size_t end = std::min(bytes.find('\n'), bytes.size());
-      std::string_view line = bytes.substr(0, end);
-      bytes.remove_prefix(std::min(end + 1, bytes.size()));
-      if (line.find_first_not_of(" \t\r") == line.npos)
-        continue;
-      const std::string where = path + ": line " + std::to_string(number);
-      Result<Json> json = parseJson(line, where);
-      if (!json)
-        return usageError(json.error().message);
-      if (!json->is_object() || !json->contains("text") || !(*json)["text"].is_string())
+    Result<int64_t> read = eachJsonLine(bytes, path, 0, [&](const Json &line, const std::string &where) -> Status {
+      if (!line.contains("text") || !line["text"].is_string())
         return usageError(where + ": expected an object with a string \"text\"");
-      take((*json)["text"].get<std::string>(), /*all=*/false);
-    }
-    return {};
+      take(line["text"].get<std::string>(), /*all=*/false);
+      return {};
+    });
+    return read ? Status() : usageError(read.error().message);
   }
 
   /// One sequence of the text's beginning, or as many as it fills.
