@@ -265,6 +265,16 @@ LogicalResult KernelLowering::lowerSlice(tile::SliceOp op) {
   return success();
 }
 
+/// Made once, at the kernel's start.
+const std::array<Value, 2> &KernelLowering::e4m3Tables() {
+  if (!tables[0]) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&func.getBody().front());
+    tables = {ptx.kept(uint32_t(kE4m3FromZero)), ptx.kept(uint32_t(kHalfE4m3BelowZero))};
+  }
+  return tables;
+}
+
 LogicalResult KernelLowering::lowerExpand(tile::ExpandOp op) {
   FragmentRegs from(op.getSource().getType()), to(op.getResult().getType());
   Regs out;
@@ -289,7 +299,7 @@ LogicalResult KernelLowering::lowerExpand(tile::ExpandOp op) {
     else if (half)
       llvm::append_range(out, wide ? ptx.expandE5m2ToF16(word) : ptx.expandE4m3ToF16(word));
     else
-      llvm::append_range(out, nibbles ? ptx.expandI4(word) : looked ? ptx.expandI4ToE4m3(word) : wide ? ptx.expandE5m2(word) : ptx.expandE4m3(word));
+      llvm::append_range(out, nibbles ? ptx.expandI4(word) : looked ? ptx.expandI4ToE4m3(word, e4m3Tables()) : wide ? ptx.expandE5m2(word) : ptx.expandE4m3(word));
   }
   set(op.getResult(), out);
   return success();

@@ -208,6 +208,7 @@ private:
   mlir::LogicalResult lowerBcast(tile::BcastOp op);
   mlir::LogicalResult lowerIota(tile::IotaOp op);
   mlir::LogicalResult lowerSlice(tile::SliceOp op);
+  const std::array<mlir::Value, 2> &e4m3Tables();
   mlir::LogicalResult lowerExpand(tile::ExpandOp op);
   mlir::LogicalResult lowerAny(tile::AnyOp op);
   /// The elements as f32, i32, i1 or i64 scalars: narrow floats widened, narrow integers sign extended.
@@ -237,6 +238,7 @@ private:
 
   // Set at the function's entry.
   mlir::Value tid, warpgroup, smem;
+  std::array<mlir::Value, 2> tables; ///< of E4M3, null before the first use
   llvm::DenseMap<mlir::Attribute, tile::RingOp> rings;
   llvm::DenseMap<mlir::Operation *, mlir::Value> counts; ///< loaded at the kernel's start
   llvm::DenseMap<mlir::Operation *, Regs> work; ///< what a schedule computed

@@ -155,8 +155,11 @@ public:
   std::array<mlir::Value, 4> unpackE4m3(mlir::Value word); ///< f32
   /// Eight signed nibbles to bytes that are 16 times their value: low nibbles, then high nibbles.
   std::array<mlir::Value, 2> expandI4(mlir::Value word);
-  /// Eight i4 codes in the order of `opA4t` as two words of E4M3.
-  std::array<mlir::Value, 2> expandI4ToE4m3(mlir::Value word);
+  /// An i32 that ptxas cannot know to be a constant, so that it stays in a register instead of being moved to one at every use.
+  mlir::Value kept(uint32_t number);
+  /// Eight i4 codes in the order of `opA4t` as two words of E4M3. `tables`: the lower halves of kE4m3FromZero and
+  /// kHalfE4m3BelowZero, which an instruction takes from registers.
+  std::array<mlir::Value, 2> expandI4ToE4m3(mlir::Value word, const std::array<mlir::Value, 2> &tables);
   /// Eight signed nibbles to bf16 pairs of nibbles (i, i + 4), i = 0..3: exact. `bias`: 136 plus what is taken off, a pair of bf16 for
   /// even and one for odd i.
   std::array<mlir::Value, 4> expandI4ToBf16(mlir::Value word, const std::array<mlir::Value, 2> &bias);

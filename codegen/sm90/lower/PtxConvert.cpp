@@ -69,20 +69,24 @@ std::array<Value, 4> Ptx::unpackE4m3(Value word) {
 
 std::array<Value, 2> Ptx::expandI4(Value word) { return {bitAnd(shl(word, 4), int64_t(0xf0f0f0f0)), bitAnd(word, int64_t(0xf0f0f0f0))}; }
 
-std::array<Value, 2> Ptx::expandI4ToE4m3(Value word) {
+Value Ptx::kept(uint32_t number) {
+  // A mask of one bit without its lowest bit is nothing, and what differs between lanes has no place in a uniform register.
+  const std::string text =
+      llvm::formatv("{{ .reg .b32 x, y; mov.u32 x, %lanemask_eq; sub.u32 y, x, 1; and.b32 x, x, y; or.b32 $0, x, {0:x8}; }", number);
+  return ptx(text, "=r", b.getI32Type(), {}, /*effects=*/true, /*memory=*/false)[0];
+}
+
+std::array<Value, 2> Ptx::expandI4ToE4m3(Value word, const std::array<Value, 2> &tables) {
   // prmt looks four codes up at once: its selectors are nibbles, of which three bits choose one of eight bytes. The fourth asks for
   // that byte's sign eight times instead, which is nothing for bytes below 128. So codes from 0 on are looked up as they are, others
   // with that bit turned, in halves of their E4M3 (which is even), and each finds nothing where the other
   // finds something. Nine instructions for eight codes.
-  auto lookUp = [](char out, uint64_t table, int selector) {
-    return llvm::formatv("prmt.b32 {0}, {1:x8}, {2:x8}, ${3}; ", out, uint32_t(table), uint32_t(table >> 32), selector).str();
-  };
-  const std::string half =
-      "{ .reg .b32 p, n; " + lookUp('p', kE4m3FromZero, 1) + lookUp('n', kHalfE4m3BelowZero, 2) + "mad.lo.u32 $0, n, 2, p; }";
+  const std::string half = llvm::formatv("{{ .reg .b32 p, n; prmt.b32 p, $3, {0:x8}, $1; prmt.b32 n, $4, {1:x8}, $2; mad.lo.u32 $0, n, 2, p; }",
+                                         uint32_t(kE4m3FromZero >> 32), uint32_t(kHalfE4m3BelowZero >> 32));
   Value turned = arith::XOrIOp::create(b, loc, word, i32(0x88888888));
   std::array<Value, 2> out;
   for (int i = 0; i < 2; ++i)
-    out[i] = ptx(half, "=r,r,r", b.getI32Type(), {shr(word, 16 * i), shr(turned, 16 * i)}, false, false)[0];
+    out[i] = ptx(half, "=r,r,r,r,r", b.getI32Type(), {shr(word, 16 * i), shr(turned, 16 * i), tables[0], tables[1]}, false, false)[0];
   return out;
 }
 

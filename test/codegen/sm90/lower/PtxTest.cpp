@@ -182,7 +182,7 @@ TEST_F(PtxBuilder, Conversions) {
     auto nibbles = p.expandI4(n);
     auto wide = p.expandI4ToBf16(p.permute(n, nibbles[0], n), {n, n});
     p.stGlobal(global, 32, {wide[0], wide[1], wide[2], wide[3]});
-    auto looked = p.expandI4ToE4m3(n);
+    auto looked = p.expandI4ToE4m3(n, {p.kept(1), p.kept(2)});
     p.stGlobal(global, 48, {looked[0], looked[1]});
     mlir::Value i = p.packE4m3(eight), e = p.bitcast(p.approx("ex2.approx.ftz.f32", low), n.getType());
     p.stGlobal(global, 0, {p.packBf16(low, high), i, pairs[0], pairs[1]});
@@ -193,6 +193,7 @@ TEST_F(PtxBuilder, Conversions) {
   });
   EXPECT_THAT(text, HasSubstr("cvt.rn.bf16x2.f32"));
   EXPECT_THAT(text, HasSubstr("sub.rn.bf16x2"));
+  EXPECT_THAT(text, HasSubstr("%lanemask_eq"));
   EXPECT_THAT(text, HasSubstr("cvt.rn.f16x2.e4m3x2"));
   EXPECT_THAT(text, HasSubstr("cvt.rn.f16x2.f32"));
 }

@@ -100,6 +100,8 @@ tile.kernel @int4_to_bf16(%o: !tile.gmem<?x32xbf16>) {
 !A = !tile.acc<64x8xf32>
 !F = tensor<64x8xf32, #tile.frag<acc>>
 // CHECK-LABEL: llvm.func @int4_to_e4m3(
+// CHECK-DAG: or.b32 $0, x, 0x44403800;
+// CHECK-DAG: or.b32 $0, x, 0x65666768;
 tile.kernel @int4_to_e4m3(%o: !tile.gmem<?x8xf32>) {
   %b = alloc : !B
   %x = alloc : !X
@@ -108,7 +110,7 @@ tile.kernel @int4_to_e4m3(%o: !tile.gmem<?x8xf32>) {
     // Halves of a word choose four bytes each from two tables: numbers from 0 on, and half of those below.
     // CHECK: ld.shared.v2.b32
     // CHECK: arith.xori
-    // CHECK-COUNT-4: prmt.b32 p, 0x44403800, 0x4e4c4a48, $1; prmt.b32 n, 0x65666768, 0x5c606264, $2; mad.lo.u32 $0, n, 2, p;
+    // CHECK-COUNT-4: prmt.b32 p, $3, 0x4e4c4a48, $1; prmt.b32 n, $4, 0x5c606264, $2; mad.lo.u32 $0, n, 2, p;
     // CHECK: wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3
     %f = load %b : !B -> !I
     %a = expand %f : !I -> !E
