@@ -114,7 +114,7 @@ std::string Int4Problem::whyIllegal() const {
 }
 
 /// Rows of a weight that leave half of the GPU idle where one expert has all tokens: there K is for two blocks, unless a pair of
-/// weights is (ColsSchedule::apart).
+/// weights is (ColsSchedule::apart). Codes are stored by two warpgroups together, which makes half as many blocks: K is for four.
 static constexpr int64_t kFewRows = 64 * 66;
 
 Int4Shape Int4Problem::scheduleShape() const {
@@ -123,7 +123,7 @@ Int4Shape Int4Problem::scheduleShape() const {
   s.wide = wide, s.e4m3 = e4m3, s.wGrouped = wGrouped, s.xGrouped = xGrouped, s.promoted = promoted(), s.pairs = codesOut;
   s.freeSplit = !wide && !promoted();
   s.fixedSplit = s.freeSplit || grouped || !decode ? 1 : splitOfWeight(s);
-  s.parts = s.promoted && (s.pairs || !wGrouped) && grouped && decode && shape.n <= kFewRows && shape.k % 1024 == 0 ? 2 : 1;
+  s.parts = s.promoted && (s.pairs || !wGrouped) && grouped && decode && shape.n <= kFewRows && shape.k % 1024 == 0 ? (s.pairs ? 4 : 2) : 1;
   return s;
 }
 

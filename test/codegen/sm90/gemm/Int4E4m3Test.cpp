@@ -82,15 +82,16 @@ TEST(Int4E4m3, GathersRows) {
             "rows of x are picked by token_of and have a scale per 128 channels, ");
 }
 
-/// Experts of few rows of weights join sums of two halves of K, in a block or over two of a cluster.
-TEST(Int4E4m3, HalvesOfKInOneBlockOrTwo) {
+/// Experts of few rows of weights join sums of two halves of K, or of four parts if codes are stored, in a block or over those of a cluster.
+TEST(Int4E4m3, PartsOfKInOneBlockOrMore) {
   for (bool codes : {false, true}) {
     Int4Case c = of({.rows = {7, 0, 18}, .capacity = 40, .n = 256, .k = 1024, .gated = true, .out = "bf16", .codes = codes});
     Int4Product one(c, {{"split", 1}, {"warpgroups", 2}, {"tokens", 16}, {"bk", 256}, {"stages", 3}, {"row_tiles", 5}});
-    Int4Product two(c, {{"split", 2}, {"warpgroups", 2}, {"tokens", 16}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}});
-    one.run(1, 2), two.run(2, 4);
-    EXPECT_EQ(cast<kernel::KernelOp>(one.kernel->op()).getKernelNumerics().getChain(), "k_blocks128_split2");
-    EXPECT_TRUE(one.sameBits(two));
+    const int64_t parts = codes ? 4 : 2;
+    Int4Product more(c, {{"split", parts}, {"warpgroups", 2}, {"tokens", 8 * parts}, {"bk", 128}, {"stages", 3}, {"row_tiles", 5}});
+    one.run(1, 2), more.run(2, 2 * parts);
+    EXPECT_EQ(cast<kernel::KernelOp>(one.kernel->op()).getKernelNumerics().getChain(), "k_blocks128_split" + std::to_string(parts));
+    EXPECT_TRUE(one.sameBits(more));
     EXPECT_TRUE(codes || one.wrong(false) == 0);
   }
   // Prompts, weights with enough rows, and pairs that blocks have one each of have one sum.
