@@ -37,16 +37,15 @@ void ColsKernel::build(StringRef symbol) {
     SmallVector<Type> bufs(size_t(held()), wBuf);
     bufs.push_back(xBuf);
     llvm::append_range(bufs, moreBuffers());
-    ring = k.ring("wx", s.stages, bufs, {"mma"}, loadsWeights() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
+    ring = k.ring("wx", s.stages, bufs, roles(), loadsWeights() ? tile::Arrive::Warp : tile::Arrive::Warpgroup);
     for (int64_t i = 0; s.split > 1 && i < spec.weights; ++i) // partial sums
       exchange.push_back(k.alloc(k.fragBuf({s.warpgroups, 64, s.summed() * s.split}, exchangeElem())));
-    if (spec.staged())
-      stage = k.alloc(k.swizzled({4 * s.warpgroups, s.stagedTokens(), 16}, k.bf16, 1, 4, 3));
+    allocateForRoles();
     if (spec.codesOut)
       maxima = k.alloc(k.buf({4 * s.warpgroups, spec.piece()}, k.f32, tile::SmemKind::Linear));
     work = makeWork(args[0]);
     k.producer("load", producerRegs(s, spec.gathers), [&] { load(); });
-    k.consumers("mma", s.warpgroups, consumerRegs(s), [&](Value g) { consume(g); });
+    addConsumers();
   });
 }
 
@@ -151,10 +150,10 @@ Value ColsKernel::weightBlock(const ColsItem &item, Value g) {
 void ColsKernel::consume(Value g) {
   k.foreach(work, {k.next(ring)}, [&](Values at, Values v) {
     ColsItem it = item(at);
-    begin(it, g);
+    begin(it, rowsOf(g));
     Values scales = spec.operands == Operands::Int8 ? readScales(it, g, spec.piece() == s.columns()) : Values(); // ahead of the products
     Values r = multiplyItem(it, g, v[0]);
-    finish(it, g, Values(ArrayRef<Value>(r).drop_front()), scales);
+    finish(it, rowsOf(g), Values(ArrayRef<Value>(r).drop_front()), scales);
     return Values{r[0]};
   });
 }
@@ -246,9 +245,9 @@ Values ColsKernel::multiplyScaled(const ColsItem &item, Value g, Value slot) {
 //===-- Epilogue ------------------------------------------------------------===//
 
 ColsKernel::Share ColsKernel::shareOf(const ColsItem &item) {
-  if (!item.part)
+  if (!item.part && !(s.beside && side))
     return {item.row, item.rows};
-  Value first = k.mul(item.part, s.summed());
+  Value first = item.part ? k.mul(item.part, s.summed()) : k.ci(s.columns());
   return {k.add(item.row, first), k.sub(k.min(item.rows, s.tokens), first)};
 }
 
@@ -267,12 +266,14 @@ void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Val
     Value mine = sums[0], nothing = k.constant(mine.getType(), 0), first = k.eq(item.part, 0);
     sums = {k.select(first, mine, nothing), k.select(first, nothing, mine)};
   }
+  if (s.beside)
+    sums = swapped(sums[0]);
   for (auto [sum, buffer] : llvm::zip(sums, exchange)) {
     Type elem = cast<tile::BufType>(buffer.getType()).getElement();
     sum = k.clusterSum(sum, k.view(k.fragBuf({64, s.summed() * s.split}, elem), buffer, {g}), s.summed());
   }
   auto [row, rows] = shareOf(item);
-  const int64_t all = s.columns(), width = spec.piece();
+  const int64_t all = s.columns(side), width = s.beside ? all : spec.piece();
   const bool inPieces = !scales.empty() && width != all;
   Value ahead = inPieces ? readRowScales(row, rows, width, k.ci(0)) : Value();
   for (int64_t c = 0; c < all; c += width) {
@@ -295,11 +296,11 @@ void ColsKernel::finish(const ColsItem &item, Value g, Values sums, ArrayRef<Val
 }
 
 void ColsKernel::writeRows(Value value, Value out, Value row, Value column, Value rows, Value cols) {
-  if (!stage)
+  if (stages.empty())
     return k.write(value, out, {row, column}, rows, cols, /*trans=*/true);
-  int64_t all = cast<RankedTensorType>(value.getType()).getDimSize(1), piece = std::min(all, s.stagedTokens());
+  int64_t all = cast<RankedTensorType>(value.getType()).getDimSize(1), piece = std::min(all, s.stagedTokens(side));
   for (int64_t c = 0; c < all; c += piece)
-    k.write(k.slice(value, c, piece), out, {k.add(row, c), column}, k.sub(rows, c), cols, /*trans=*/true, stage);
+    k.write(k.slice(value, c, piece), out, {k.add(row, c), column}, k.sub(rows, c), cols, /*trans=*/true, stages[size_t(side)]);
 }
 
 void ColsKernel::writeItem(Value value, Value out, const ColsItem &item, Value g, Value row, Value rows) {

@@ -113,6 +113,11 @@ protected:
   Type mapType(int64_t rows, bool stacked);
   int64_t held() const { return s.held(spec.weights); } ///< weights of a stage
   bool expands() const { return spec.operands == Operands::ExpandedFp8; } ///< weights become a register operand
+  /// In front of a stage's first product and behind its last one, of warpgroups that take turns: waits for its own, passes it on.
+  void takeTurn();
+  void passTurn();
+  /// A warpgroup's 64 rows of the item's.
+  Value rowsOf(Value g) { return s.beside ? k.ci(0) : g; }
   Type elem() const; ///< that wgmma reads from shared memory
   /// Types of a weight's parameters: a map, or the addresses of data and scales.
   void addWeightParams(llvm::SmallVectorImpl<Type> &types, bool stacked);
@@ -135,6 +140,12 @@ private:
   Value tokens; ///< the producer's, of an item
   void load();
   void consume(Value g);
+  /// Names of the consumers' roles; what each of them has in shared memory; their code.
+  llvm::ArrayRef<llvm::StringRef> roles() const;
+  void allocateForRoles();
+  void addConsumers();
+  void consumeAlone();
+  Values swapped(Value sum);
   Values multiply(const ColsItem &item, Value g, Value slot);
   Values multiplyScaled(const ColsItem &item, Value g, Value slot);
   /// Rows of x and y that this block stores of an item: all, or its rank's share of a split.
@@ -148,8 +159,10 @@ private:
   /// A warpgroup's rows of a weight: a view, or for the register operand a fragment.
   Value operandA(Value buffer, Value g);
 
-  Value ring, work, stage, maxima;
+  Value ring, work, maxima, swap;
   llvm::SmallVector<Value, 2> exchange;
+  llvm::SmallVector<Value, 2> stages, handed, turns; ///< of each role; `handed`: to it; `turns`: what it passes on
+  int64_t side = 0; ///< the role whose code is written
 };
 
 /// Dynamic shared memory of such a kernel.

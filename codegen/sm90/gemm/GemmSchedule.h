@@ -87,19 +87,34 @@ struct ColsSchedule {
   int64_t warpgroups = 4, tokens = 64, bk = 64, stages = 4;
   int64_t split = 1; ///< CTAs of a cluster that share K
   int64_t apart = 0; ///< 1: the two CTAs of a cluster have a weight of a pair each, and all of K
-  int64_t once = 0;  ///< 1: weights go first out of L2, so that rows of x stay
-  int64_t bm() const { return 64 * warpgroups; }
+  int64_t once = 0;   ///< 1: weights go first out of L2, so that rows of x stay
+  int64_t beside = 0; ///< 1: the two warpgroups have a weight of a pair each, for the same 64 rows, and store half of the columns each
+  int64_t turns = 0;  ///< 1: two warpgroups issue their products in turn: one multiplies while the other promotes
+  bool ownRoles() const { return beside || turns; } ///< each of the two warpgroups has code of its own
+  int64_t bm() const { return beside ? 64 : 64 * warpgroups; }
   /// Columns that a rank of the cluster sums: ranks beyond `tokens / summed()` have nothing to do.
   int64_t summed() const { return tokens / split < 8 ? 8 : tokens / split; }
-  int64_t columns() const { return split > 1 ? summed() : tokens; } ///< that a block stores
-  int64_t stagedTokens() const { return columns() < 32 ? columns() : 32; }
+  /// That a warpgroup stores: the first one, or that of index `g` where they are beside each other.
+  int64_t columns(int64_t g = 0) const {
+    const int64_t first = (tokens / 2 + 7) / 8 * 8;
+    return split > 1 ? summed() : !beside ? tokens : g ? tokens - first : first;
+  }
+  int64_t stagedTokens(int64_t g = 0) const { // at a time
+    int64_t most = 32;
+    while (columns(g) % most) // words of the staging buffer lie in powers of two
+      most /= 2;
+    return most;
+  }
   /// Room to turn results to rows of bf16: 16 weight rows a warp.
-  int64_t stagingBytes() const { return 4 * warpgroups * stagedTokens() * 32; }
+  int64_t stagingBytes() const { return 2 * warpgroups * (stagedTokens() + stagedTokens(1)) * 32; }
   /// int8: sums of a pair that leave no registers beside them for scales of all columns.
   static constexpr bool inPieces(Operands o, int64_t weights, int64_t columns) { return o == Operands::Int8 && weights * columns / 2 > 128; }
   /// Where warps meet for the greatest magnitude of a row of y that is stored as codes.
   int64_t maximaBytes() const { return 4 * warpgroups * columns() * 4; }
-  int64_t held(int64_t weights) const { return apart ? 1 : weights; } ///< matrices of which a CTA copies and multiplies rows
+  int64_t held(int64_t weights) const { return apart || beside ? 1 : weights; } ///< matrices of which a warpgroup multiplies rows
+  int64_t stageRows(int64_t weights) const { return (apart ? 1 : weights) * bm(); }  ///< of weights in a stage
+  /// Sums that two warpgroups hand each other, and the barrier at which they do.
+  int64_t handedBytes() const { return beside ? 64 * tokens * 4 + 8 : 0; }
   /// Partial sums of a split, and the barriers of their exchange.
   int64_t exchangeBytes(int64_t weights) const { return split > 1 ? weights * (bm() * summed() * split * 4 + 80 * warpgroups) : 0; }
 };

@@ -85,7 +85,7 @@ protected:
   DictionaryAttr config(Operation *op) const override {
     Int4Problem p(op);
     ColsSchedule s = chooseInt4(p.scheduleShape());
-    NamedAttrList config(dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}, {"apart", s.apart}}));
+    NamedAttrList config(dictionary(op, {{"warpgroups", s.warpgroups}, {"tokens", s.tokens}, {"bk", s.bk}, {"stages", s.stages}, {"split", s.split}, {"apart", s.apart}, {"beside", s.beside}, {"turns", s.turns}}));
     if (p.grouped)
       config.set("row_tiles", Builder(op->getContext()).getI64IntegerAttr(mostRowTiles(p.shape, s.tokens)));
     return config.getDictionary(op->getContext());
@@ -96,6 +96,7 @@ private:
     Int4Problem p(op);
     Int4Spec spec;
     spec.schedule = {param(op, "warpgroups"), param(op, "tokens"), param(op, "bk"), param(op, "stages"), param(op, "split"), param(op, "apart")};
+    spec.schedule.beside = param(op, "beside"), spec.schedule.turns = param(op, "turns");
     spec.n = p.shape.n, spec.k = p.shape.k, spec.weights = p.shape.weights;
     spec.stacked = p.shape.batch > 1, spec.gathers = p.gathers();
     spec.rowTiles = p.grouped ? param(op, "row_tiles") : 0;

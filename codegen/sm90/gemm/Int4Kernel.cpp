@@ -9,11 +9,11 @@ static constexpr int64_t kGroup = 128, kBlockBytes = 64 * kGroup / 2;
 
 int64_t sharedBytes(const Int4Spec &spec) {
   const ColsSchedule &s = spec.schedule;
-  int64_t blocks = s.bk / kGroup, rows = s.held(spec.weights) * s.bm();
+  int64_t blocks = s.bk / kGroup, rows = s.stageRows(spec.weights);
   int64_t stage = rows * s.bk / 2 + s.tokens * s.bk * (spec.wide ? 2 : 1) + (spec.wGrouped ? rows * blocks * (spec.zeros ? 5 : 4) : 0) +
                   (spec.scalesInStage() ? llvm::alignTo(s.tokens * 16, 128) : 0);
   int64_t list = spec.rowTiles ? 16 * (1 + spec.rowTiles) : 0;
-  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + spec.epilogueBytes();
+  return s.stages * (stage + 16) + list + s.exchangeBytes(spec.weights) + s.handedBytes() + spec.epilogueBytes();
 }
 
 namespace {
@@ -103,7 +103,7 @@ private:
   void copyWeight(int64_t i, const ColsItem &item, Value kk, Value dest) override {
     ofWeight(i, item, [&](size_t i) {
       for (int64_t g = 0; g < s.warpgroups; ++g)
-        k.copy(w[i], {weightBlock(item, k.ci(g)), k.mul(kk, 64 / 2)}, k.view(k.fragBuf({blocks, 64, kGroup}, k.i4, packing), dest, {g}));
+        k.copy(w[s.beside ? size_t(g) : i], {weightBlock(item, rowsOf(k.ci(g))), k.mul(kk, 64 / 2)}, k.view(k.fragBuf({blocks, 64, kGroup}, k.i4, packing), dest, {g}));
     });
   }
 
@@ -116,9 +116,9 @@ private:
     for (auto [i, buffer] : llvm::enumerate(dest)) {
       bool zeros = i >= size_t(held());
       ofWeight(int64_t(i) % held(), item, [&, buffer = buffer](size_t weight) {
-        Value source = (zeros ? wZeros : wScales)[weight];
+        ArrayRef<Value> sources = zeros ? wZeros : wScales;
         for (int64_t g = 0; g < s.warpgroups; ++g)
-          k.copy(source, {weightBlock(item, k.ci(g)), k.shr(kk, 1)}, k.view(k.buf({blocks, 64}, zeros ? k.i8 : k.f32, tile::SmemKind::Linear), buffer, {g}));
+          k.copy(sources[s.beside ? size_t(g) : weight], {weightBlock(item, rowsOf(k.ci(g))), k.shr(kk, 1)}, k.view(k.buf({blocks, 64}, zeros ? k.i8 : k.f32, tile::SmemKind::Linear), buffer, {g}));
       });
     }
   }
@@ -180,7 +180,11 @@ private:
       Value a = expanded(bufs, u, g, codes);
       if (u + 1 < units())
         codes = loadUnit(bufs, u + 1, g);
+      if (u == 0)
+        takeTurn();
       started(u, k.mma(tile::Form::Nt, a, xOf(bufs, u), into(u)));
+      if (u + 1 == units())
+        passTurn();
       if (u > 0)
         over(u - 1);
     }
@@ -250,7 +254,7 @@ private:
             }
             Value &sum = sums[size_t(u) % weights];
             if (sumElem() == k.i32)
-              part = smallToFloat(part);
+              part = k.toFloat(part);
             sum = factor ? k.fma(part, factor, sum) : k.add(part, sum);
           });
       Values next{k.next(v[0])};
@@ -272,14 +276,6 @@ private:
   Value ofGroup(const Values &bufs, int64_t first, int64_t unit, Value g, Type elem) {
     Value buffer = bufs[size_t(held() + 1 + first + unit % held())];
     return k.load(k.view(k.buf({64}, elem, tile::SmemKind::Linear), buffer, {g, unit / held()}), k.row(elem));
-  }
-
-  /// Integers below 2^22 in magnitude, as 16 times a sum of 128 products is, to f32: added to the bits of 1.5 * 2^23, whose last
-  /// places are worth 1, they are the number behind it. Conversions proper run at a quarter of the speed.
-  Value smallToFloat(Value sum) {
-    Type type = k.frag(s.tokens, k.f32);
-    Value bits = k.add(sum, k.constant(sum.getType(), 0x4b400000));
-    return k.sub(arith::BitcastOp::create(k.b, type, bits), k.constant(type, 0x1.8p23));
   }
 
   Value readTokenScales(Value row, Value rows, int64_t tokens) {

@@ -12,7 +12,7 @@
 namespace dsv3::codegen {
 
 /// `operands` of ColsSpec is not used. A schedule has weights `apart` only where they are `wGrouped`: then all their scales come with
-/// the stages.
+/// the stages; `beside` each other only where rows are codes and y is not.
 struct Int4Spec : ColsSpec {
   bool wide = false;     ///< x is bf16, not codes
   bool e4m3 = false;     ///< x is E4M3, not int8

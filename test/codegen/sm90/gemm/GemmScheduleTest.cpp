@@ -74,6 +74,38 @@ TEST(GemmSchedule, Int4PairsApart) {
   EXPECT_EQ(apart(64, true), 0);
 }
 
+/// Many rows of experts: a warpgroup has one weight of a pair, except where two share scales of codes, and takes turns with the other
+/// where columns have scales of every 128 k. Few rows, and rows that are not promoted, are as they were.
+TEST(GemmSchedule, Int4ManyRows) {
+  auto chosen = [](int64_t rows, int64_t weights, bool e4m3, bool wGrouped, bool xGrouped, bool pairs = false) {
+    Int4Shape p;
+    static_cast<GemmShape &>(p) = weights == 2 ? shape(rows, 2048, 7168, 2) : shape(rows, 7168, 2048, 1);
+    p.batch = 32, p.grouped = true, p.e4m3 = e4m3, p.wGrouped = wGrouped, p.xGrouped = xGrouped, p.pairs = pairs;
+    p.promoted = e4m3 || wGrouped || xGrouped, p.freeSplit = !p.promoted;
+    return chooseInt4(p);
+  };
+  for (bool e4m3 : {false, true})
+    for (bool xGrouped : {false, true}) {
+      ColsSchedule s = chosen(4096, 2, e4m3, true, xGrouped);
+      EXPECT_EQ(s.beside, 1);
+      EXPECT_EQ(s.turns, xGrouped);
+      EXPECT_GE(s.tokens, 144); // one tile for most experts
+      EXPECT_TRUE(e4m3 || s.tokens % 16 == 0) << s.tokens;
+      s = chosen(512, 2, e4m3, true, xGrouped);
+      EXPECT_EQ(s.beside + s.turns, 0);
+    }
+  EXPECT_EQ(chosen(4096, 2, false, false, false).beside, 0);
+  EXPECT_EQ(chosen(4096, 2, true, true, false, true).beside, 0);
+  ColsSchedule down = chosen(4096, 1, true, true, true);
+  EXPECT_EQ(down.beside, 0);
+  EXPECT_EQ(down.turns, 1);
+  // An eighth of 256 experts: K is one stage, where two would wait for each other.
+  Int4Shape p;
+  static_cast<GemmShape &>(p) = shape(32768, 7168, 256, 1);
+  p.batch = 256, p.grouped = p.e4m3 = p.wGrouped = p.xGrouped = p.promoted = true;
+  EXPECT_EQ(chooseInt4(p).bk, 256);
+}
+
 TEST(GemmSchedule, FitsSharedMemoryAndRegisters) {
   const GpuModel gpu;
   for (auto [n, k] : kWeights)

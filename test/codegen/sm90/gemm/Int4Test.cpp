@@ -93,6 +93,43 @@ TEST(Int4, PairsApart) {
   check(c, false, {{"warpgroups", 1}, {"tokens", 8}, {"bk", 1024}, {"stages", 3}, {"split", 2}, {"apart", 1}}, 1, 2);
 }
 
+using Forced = SmallVector<std::pair<StringRef, int64_t>>;
+static Forced ownRoles(int64_t tokens, int64_t bk, int64_t beside, int64_t turns) {
+  return {{"warpgroups", 2}, {"tokens", tokens}, {"bk", bk}, {"stages", 3}, {"row_tiles", 8}, {"split", 1}, {"beside", beside}, {"turns", turns}};
+}
+
+/// Gate and up by a warpgroup of a block each: the bits of both by one. Of 24 columns the second one stores 8, the others are even.
+TEST(Int4, PairsBeside) {
+  for (const char *elem : {"i8", "f8E4M3FN"})
+    for (const char *w : {"1x?", "1x128"})
+      for (int64_t k : {256, 512}) {
+        Int4Case c{.rows = {5, 0, 50}, .capacity = 64, .n = 192, .k = k, .gated = true, .w = w, .x = k == 256 ? "1x?" : "1x128", .out = "bf16", .elem = elem};
+        Int4Product plain(c, ownRoles(16, 128, 0, 0));
+        plain.run(1, 2);
+        EXPECT_EQ(plain.wrong(false), 0);
+        for (auto [tokens, bk, turns] : {std::tuple<int64_t, int64_t, int64_t>{16, 128, 0}, {24, 128, 1}, {32, 256, 1}}) {
+          Int4Product beside(c, ownRoles(tokens, bk, 1, turns));
+          beside.run(uint64_t(tokens + k), 2);
+          EXPECT_TRUE(beside.sameBits(plain)) << beside.kernel->schedule();
+        }
+      }
+  Int4Case c{.rows = {3, 0, 18}, .capacity = 24, .n = 192, .k = 256, .gated = true, .w = "1x128", .out = "bf16", .tokens = 7};
+  for (uint64_t seed : {0, 1, 2, 3})
+    check(c, false, ownRoles(32, 128, 1, 0), seed, 2);
+}
+
+/// Two warpgroups that take turns, of one weight.
+TEST(Int4, TakesTurns) {
+  Int4Case c{.rows = {5, 0, 50}, .capacity = 64, .n = 192, .k = 512, .w = "1x128", .x = "1x128", .out = "bf16"};
+  Int4Product plain(c, ownRoles(16, 128, 0, 0));
+  plain.run(1, 2);
+  for (auto [tokens, bk] : {std::pair<int64_t, int64_t>{48, 128}, {32, 256}, {16, 512}}) {
+    Int4Product turns(c, ownRoles(tokens, bk, 0, 1));
+    turns.run(uint64_t(bk), 2);
+    EXPECT_TRUE(turns.sameBits(plain)) << turns.kernel->schedule();
+  }
+}
+
 /// Sums that leave no registers for scales of all columns are scaled and stored in pieces.
 TEST(Int4, ManyTokensInPieces) {
   Int4Case c{.rows = {290}, .capacity = 300, .n = 136, .k = 256, .experts = false, .out = "bf16"};
@@ -128,6 +165,14 @@ TEST(Int4, MutantsAreReported) {
   Int4Product(c, {{"warpgroups", 1}, {"tokens", 8}, {"bk", 128}, {"stages", 3}, {"row_tiles", 8}, {"split", 2}, {"apart", 1}}).expectMutantsReported(2);
   c = {.rows = {5, 0, 18}, .capacity = 40, .n = 128, .k = 1024, .w = "1x128", .x = "1x128"};
   Int4Product(c, {{"warpgroups", 2}, {"tokens", 16}, {"bk", 256}, {"stages", 3}, {"row_tiles", 5}}).expectMutantsReported(3);
+}
+
+/// What two warpgroups beside each other hand over. Turns order no data: taken or passed on too early they only cost time.
+TEST(Int4, MutantsOfOwnRolesAreReported) {
+  Int4Case c{.rows = {5, 18}, .capacity = 24, .n = 128, .k = 128, .gated = true, .w = "1x128", .out = "bf16"};
+  Int4Product(c, ownRoles(16, 128, 1, 0)).expectMutantsReported(10);
+  c.gated = false, c.k = 384;
+  Int4Product(c, ownRoles(16, 128, 0, 1)).expectMutantsReported(10, {"earlier signal 0", "earlier meet 1", "earlier signal 2"});
 }
 
 TEST(Int4, Refusals) {
