@@ -265,12 +265,16 @@ LogicalResult KernelLowering::lowerSlice(tile::SliceOp op) {
   return success();
 }
 
-/// Made once, at the kernel's start.
+/// Made once, at the kernel's start. Only experts' kernels keep them: their tiles leave two registers for that, of dense ones one
+/// spilled.
 const std::array<Value, 2> &KernelLowering::e4m3Tables() {
   if (!tables[0]) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&func.getBody().front());
-    tables = {ptx.kept(uint32_t(kE4m3FromZero)), ptx.kept(uint32_t(kHalfE4m3BelowZero))};
+    const uint32_t low[] = {uint32_t(kE4m3FromZero), uint32_t(kHalfE4m3BelowZero)};
+    const bool experts = !kernel.getBody().getOps<tile::GroupsOp>().empty();
+    for (auto [table, number] : llvm::zip(tables, low))
+      table = experts ? ptx.kept(number) : ptx.i32(int32_t(number));
   }
   return tables;
 }
