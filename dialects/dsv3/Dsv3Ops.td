@@ -132,7 +132,7 @@ def Dsv3_LinearOp : Dsv3_ComputeOp<"linear"> {
   let description = [{
     x [T, K] or [T, H, D] with H * D = K; w [N, K]; y [T, N] or [T, H', D'] with H' * D' = N. Float32
     accumulation; an encoded w is dequantised and rounded to its element type before the multiply. x may be
-    quantised row by row (dsv3.quantize).
+    quantised row by row (dsv3.quantize): then codes meet codes, scales follow, and nothing of w is rounded.
   }];
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w, StrAttr:$site);
   let results = (outs AnyRankedTensor:$y);
