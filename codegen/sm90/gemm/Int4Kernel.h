@@ -1,6 +1,5 @@
 // Products with int4 weights, which consumers expand in registers to wgmma's A operand: to int8 for int8 rows (int32 sums, exact),
-// to E4M3
-// for E4M3 rows, or to bf16 for plain rows. Weights as M, tokens as N; a ColsKernel in all else.
+// to E4M3 for E4M3 rows, or to bf16 for plain rows. Weights as M, tokens as N; a ColsKernel in all else.
 //
 // int8 codes in the register are 16 times the weight: two masks and a shift make eight of them, and the 1/16 goes where sums are
 // scaled. A unit of work is 64 weight rows times 128 k: four (eight) instructions. Its codes are loaded before the unit in front
@@ -24,8 +23,8 @@ struct Int4Spec : ColsSpec {
   /// Sums of 128 k are scaled and added one after the other; else one sum over K is scaled. Tensor cores keep 13 bits of a sum of
   /// E4M3 products, so those are added outside whatever their scales are.
   bool promoted() const { return e4m3 || wGrouped || xGrouped; }
-  /// Scales of x per 128 k come with the stages, four of a row in a box: rows of them are whole 16-byte words.
-  bool scalesInStage() const { return xGrouped && kBlocks() % 4 == 0; }
+  /// Scales of x per 128 k come with the stages, four of a row in a box: rows of them are whole 16-byte words, and a stage needs no more.
+  bool scalesInStage() const { return xGrouped && kBlocks() % 4 == 0 && schedule.bk <= 512; }
   /// The sum over K is one of integers.
   bool exact() const { return !wide && !promoted(); }
 };

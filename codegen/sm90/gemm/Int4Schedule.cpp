@@ -146,6 +146,8 @@ static ColsSchedule complete(const Int4Shape &p, int64_t split, int64_t tokens, 
       s.warpgroups = warpgroups, s.tokens = tokens, s.split = apart ? 2 : split, s.bk = bk, s.apart = apart, s.beside = beside;
       if (apart ? !mayPart : bk > 512)
         continue;
+      if (p.xGrouped && bk > 512) // Int4Spec::scalesInStage
+        continue;
       s.turns = many && takesTurns(p, s);
       if ((beside && !mayFace) || (many && !suitsMany(p, s)))
         continue;

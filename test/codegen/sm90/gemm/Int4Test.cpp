@@ -91,6 +91,14 @@ TEST(Int4, PairsApart) {
   check({.rows = {1}, .capacity = 1, .n = 192, .k = 1024, .gated = true, .w = "1x128", .out = "bf16"}, false, apart, 3, 2);
   c = {.rows = {2, 1}, .capacity = 3, .n = 128, .k = 2048, .gated = true, .w = "1x128", .x = ""};
   check(c, false, {{"warpgroups", 1}, {"tokens", 8}, {"bk", 1024}, {"stages", 3}, {"split", 2}, {"apart", 1}}, 1, 2);
+  // Scales of x come with a stage four to a row, for 512 k.
+  c.x = "1x128";
+  check(c, false, {{"warpgroups", 1}, {"tokens", 8}, {"bk", 1024}, {"stages", 3}, {"split", 2}, {"apart", 1}}, 1, 2);
+  for (auto x : {"", "1x128"}) // as chosen for few rows
+    for (auto elem : {"i8", "f8E4M3FN"}) {
+      c.x = x, c.elem = elem;
+      check(c, false, {}, 2, 2);
+    }
 }
 
 using Forced = SmallVector<std::pair<StringRef, int64_t>>;
