@@ -81,6 +81,7 @@ def main():
     ap.add_argument("--samples", type=int, default=4, help="rows that are checked of each output (default: 4)")
     ap.add_argument("--keep-going", action="store_true", help="build: leave out cases without a kernel")
     args = ap.parse_args()
+    args.packs, args.out = (os.path.relpath(path) for path in (args.packs, args.out))  # results say how they were made, not on which machine
     for name in args.lists:
         if name not in LISTS:
             ap.error(f"expected one of {', '.join(LISTS)}, got '{name}'")

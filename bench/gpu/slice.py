@@ -94,6 +94,7 @@ def main():
     ap.add_argument("--profile", action="store_true", help="measure: kernels' own times with ncu")
     ap.add_argument("--flag", action="append", default=[], help="passed on: --flag=--determinism=run, --flag=--step=decode:1x4096")
     args = ap.parse_args()
+    args.folder, args.out = (os.path.relpath(path) for path in (args.folder, args.out))  # both stand in the results
     for name in args.variants:
         if name not in VARIANTS:
             ap.error(f"expected one of {', '.join(VARIANTS)}, got '{name}'")
