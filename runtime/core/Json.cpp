@@ -49,6 +49,8 @@ static std::string parserMessage(const char *what) {
 }
 
 template <typename J> static Result<J> parse(std::string_view text, const std::string &what) {
+  if (const size_t null = text.find('\0'); null != text.npos) // to the parser the end: what follows would be left out in silence
+    return checkpointError(what + ": not valid JSON: a null byte at byte " + std::to_string(null + 1));
   // The parser keeps the last of several equal keys. That would let a file mean two
   // things to two readers, so count the keys of each open object.
   std::vector<std::unordered_set<std::string>> open;

@@ -70,6 +70,14 @@ TEST_F(JsonFieldsTest, GettersReturnValues) {
   EXPECT_EQ(*fields.stringOr("none", "x"), "x");
 }
 
+/// The parser takes a null byte for the end of the text.
+TEST(Json, NothingHidesBehindANullByte) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(parseJson("{}\0 x"sv, "t").error().message, "t: not valid JSON: a null byte at byte 3");
+  EXPECT_EQ(parseOrderedJson("[1]\0"sv, "t").error().message, "t: not valid JSON: a null byte at byte 4");
+  EXPECT_TRUE(bool(parseJson("\"\\u0000\""sv, "t"))) << "written as an escape it is a character";
+}
+
 TEST(JsonLines, BlankLinesCountButAreNotRead) {
   std::vector<std::string> seen;
   auto read = [&](const Json &line, const std::string &where) -> Status {
